@@ -203,7 +203,13 @@ fn print_once(
         Err(fault) => return Err(fault),
     };
     if status != 200 {
-        let bytes = body.read_to_vec()?;
+        let bytes = match body.read_to_vec() {
+            Ok(bytes) => bytes,
+            Err(fault) if asked.follow => {
+                return Ok(StreamEnd::Broken(format!("the connection broke: {fault}")));
+            }
+            Err(fault) => return Err(fault.into()),
+        };
         if status == 503 && asked.follow {
             return Ok(StreamEnd::Broken(String::from_utf8_lossy(&bytes).trim().to_owned()));
         }
@@ -278,17 +284,42 @@ fn fault_of(document: &Value) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Target;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    /// The selection of all changes, also later ones, and a reader that has read nothing.
+    fn following() -> (ChangesAsked, Reading) {
+        let since = "oldest".to_owned();
+        let reading = Reading { since: since.clone(), is_told: true };
+        (ChangesAsked { bucket: None, since, follow: true, prefix: None, kind: None }, reading)
+    }
+
+    #[test]
+    fn a_connection_that_breaks_within_a_refusal_is_an_interruption() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let serving = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("a request");
+                head.extend_from_slice(&byte);
+            }
+            let refusal = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf";
+            stream.write_all(refusal).expect("a client that reads");
+        });
+        let (asked, mut reading) = following();
+        let (api, bucket) = (Api::of(vec![Target::of(&address)]), "b".parse().expect("a name"));
+        let end = print_once(&api, &bucket, &asked, &mut reading).expect("an interruption");
+        assert!(matches!(end, StreamEnd::Broken(_)));
+        serving.join().expect("served");
+    }
 
     #[test]
     fn an_interruption_after_a_line_is_a_new_one() {
-        let asked = ChangesAsked {
-            bucket: None,
-            since: "oldest".to_owned(),
-            follow: true,
-            prefix: None,
-            kind: None,
-        };
-        let mut reading = Reading { since: asked.since.clone(), is_told: true };
+        let (asked, mut reading) = following();
         let (lines, read) = sync_channel(1);
         drop(lines);
         let end = print_lines(&read, &asked, &mut reading).expect("no error of the node");

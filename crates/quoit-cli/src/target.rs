@@ -62,6 +62,7 @@ impl Target {
         let Self::Http(url) = self else { return true };
         let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         // An IPv6 address stands in brackets, and its colons do not begin a port.
         let bare = match host.strip_prefix('[') {
             Some(rest) => rest.split(']').next(),
@@ -126,8 +127,9 @@ mod tests {
             }
         }
         assert!(is_this_machine("unix:data"));
-        for url in ["http://[::2]", "[2001:db8::1]:8098", "db1:8098", "192.0.2.1", "localhost.org"]
-        {
+        assert!(is_this_machine("https://alice:secret@localhost:8098"));
+        let elsewhere = ["http://[::2]", "[2001:db8::1]:8098", "db1:8098", "192.0.2.1"];
+        for url in elsewhere.into_iter().chain(["localhost.org", "http://localhost:x@db1:8098"]) {
             assert!(!is_this_machine(url), "{url}");
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn answer(command: &RiakCommand) -> Result<()> {
     match command {
         C::Connect(rest) => {
             let peer = first(rest);
-            let host = if peer.is_empty() { "HOST" } else { host_of(&peer) };
+            let host = if peer.is_empty() { "HOST".to_owned() } else { host_of(&peer) };
             bail!(
                 "the sink asks the source here: on the cluster that is to receive, use quoit repl sink add \
                  QUEUE {host}:PORT:pb --all (with the Protocol Buffers port, 8087 by default), or set \
@@ -115,11 +115,12 @@ pub(super) fn answer(command: &RiakCommand) -> Result<()> {
 }
 
 /// The host of an address with or without a port. The port is that of Riak's cluster manager, which no
-/// Quoit node has.
-fn host_of(address: &str) -> &str {
+/// Quoit node has. An IPv6 address without brackets has none, and gets its brackets.
+fn host_of(address: &str) -> String {
     match address.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() => host,
-        _ => address,
+        Some((host, _)) if host.contains(':') && !host.starts_with('[') => format!("[{address}]"),
+        Some((host, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
+        _ => address.to_owned(),
     }
 }
 
@@ -145,7 +146,14 @@ mod tests {
 
     #[test]
     fn the_answer_to_connect_asks_for_the_port_of_protocol_buffers() {
-        for (given, host) in [("1.2.3.4", "1.2.3.4"), ("db:9080", "db"), ("[::1]:9080", "[::1]")] {
+        let cases = [
+            ("1.2.3.4", "1.2.3.4"),
+            ("db:9080", "db"),
+            ("[::1]:9080", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("::1", "[::1]"),
+        ];
+        for (given, host) in cases {
             let words = vec![given.to_owned()];
             let told = answer(&RiakCommand::Connect(Rest { words })).unwrap_err().to_string();
             assert!(told.contains(&format!("sink add QUEUE {host}:PORT:pb --all")), "{told}");
