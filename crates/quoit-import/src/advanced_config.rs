@@ -195,6 +195,13 @@ impl Reader<'_> {
                 code
             }
             b'x' => self.digits(16, 2),
+            b'^' => match self.peek() {
+                Some(letter @ (b'@'..=b'_' | b'a'..=b'z')) => {
+                    self.at += 1;
+                    u32::from(letter & 31)
+                }
+                _ => return to.push(b'^'),
+            },
             byte => return to.push(byte),
         };
         let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
@@ -309,6 +316,7 @@ mod tests {
     fn escape_sequences_are_the_characters_that_they_have_in_erlang() {
         assert_eq!(value(r#""a\nb\tc\\d\"e\sf""#), "a\nb\tc\\d\"e f");
         assert_eq!(value(r#""\x41\x{e9}\101\0""#), "Aé\u{41}\0");
+        assert_eq!(value(r#""\^a\^[\^\m\^""#), "\u{1}\u{1b}\u{1c}m^");
         assert_eq!(value(r"'it\'s'"), "it's");
     }
 

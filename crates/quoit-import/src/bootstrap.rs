@@ -9,7 +9,7 @@ use crate::Format;
 use crate::api::Api;
 use crate::names::{DEFAULT_TYPE, bucket_name, bucket_named, bucket_of};
 use crate::output::{note, say};
-use crate::riak_node::{QueueLengths, RiakNode};
+use crate::riak_node::{QueueLengths, RiakNode, reachable};
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -83,6 +83,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
     let api = Api::new(&args.riak);
     let pb = args.riak_pb.clone().unwrap_or_else(|| format!("{}:8087", api.host()));
     let mut riak = RiakNode::connect(&pb)?;
+    let (own_name, _) = riak.info()?;
     if riak.push(&args.queue, Vec::new())?.is_none() {
         bail!(
             "Riak has no queue {}: set replrtq_enablesrc = enabled and replrtq_srcqueue = {}:any in the \
@@ -107,7 +108,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
     let is_fetched = !args.no_wait;
     if is_fetched {
         // A fold runs on every node, and each node fills its own queue.
-        let mut nodes = other_nodes(&mut riak)?;
+        let mut nodes = other_nodes(&mut riak, &own_name);
         nodes.push(riak);
         wait_below(&mut nodes, &args.queue, 0)?;
     }
@@ -126,23 +127,27 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
 
 /// Connects to the other live nodes of the cluster. A node is known by its name, since it may have another
 /// address among the members than the one that the operator gave.
-fn other_nodes(riak: &mut RiakNode) -> Result<Vec<RiakNode>> {
-    let (own_name, _) = riak.info()?;
-    let mut others = Vec::new();
+fn other_nodes(riak: &mut RiakNode, own_name: &str) -> Vec<RiakNode> {
+    let (mut others, mut is_own_found) = (Vec::new(), false);
     for address in riak.members().unwrap_or_default() {
+        let address = reachable(&address, riak.host());
         let connected = RiakNode::connect(&address).and_then(|mut node| {
             let (name, _) = node.info()?;
             Ok((name, node))
         });
         match connected {
             Ok((name, node)) if name != own_name => others.push(node),
-            Ok(_) => {}
+            Ok(_) if !std::mem::replace(&mut is_own_found, true) => {}
+            // Nodes on several machines that listen on all interfaces have one and the same address.
+            Ok(_) => note(format_args!(
+                "the queue of a node of Riak can't be looked at: {address} leads to {own_name}"
+            )),
             Err(fault) => {
                 note(format_args!("the queue of a node of Riak can't be looked at: {fault:#}"));
             }
         }
     }
-    Ok(others)
+    others
 }
 
 /// The buckets whose records are to be queued.
@@ -310,14 +315,18 @@ mod tests {
                     let node = Some(name.into());
                     return fake::frame(&RpbGetServerInfoResp { node, server_version: None });
                 }
-                let member =
-                    |port: u16| RpbClusterMemberEntry { ip: "127.0.0.1".into(), port: port.into() };
-                fake::frame(&RpbMembershipResp { up_nodes: ports.map(member).into() })
+                let member = |ip: &'static str, port: u16| RpbClusterMemberEntry {
+                    ip: ip.into(),
+                    port: port.into(),
+                };
+                let up_nodes = vec![member("127.0.0.1", ports[0]), member("0.0.0.0", ports[1])];
+                fake::frame(&RpbMembershipResp { up_nodes })
             });
         }
         let mut riak = RiakNode::connect(&format!("localhost:{}", ports[0])).expect("it listens");
-        let mut others = other_nodes(&mut riak).expect("a name");
+        let mut others = other_nodes(&mut riak, "riak@a");
         assert_eq!(others.len(), 1);
         assert_eq!(others[0].info().expect("a name").0, "riak@b");
+        assert_eq!(others[0].host(), "localhost", "a listener on all interfaces has no host");
     }
 }

@@ -38,6 +38,15 @@ pub(crate) struct QueueLengths {
     pub(crate) real_time: u64,
 }
 
+/// The address at which a member of a cluster is reached. A listener on all interfaces is reached at the
+/// `host` by which this command reached a node.
+pub(crate) fn reachable(address: &str, host: &str) -> String {
+    match address.rsplit_once(':') {
+        Some(("0.0.0.0" | "[::]", port)) => format!("{host}:{port}"),
+        _ => address.to_owned(),
+    }
+}
+
 /// A connection to a node of Riak.
 pub(crate) struct RiakNode {
     runtime: Runtime,
@@ -61,6 +70,11 @@ impl RiakNode {
             })?
             .with_frame_length_max(FRAME_BYTES_MAX);
         Ok(Self { runtime, connection, address: address.to_owned() })
+    }
+
+    /// The host of the address that was connected to.
+    pub(crate) fn host(&self) -> &str {
+        self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host)
     }
 
     fn call<Q: Body, A: Body>(&mut self, request: &Q, limit: Duration) -> Result<A> {

@@ -5,7 +5,7 @@ use super::riak_conf::RiakConf;
 use crate::api::{Api, segment};
 use crate::names::{DEFAULT_TYPE, bucket_name};
 use crate::output::shown;
-use crate::riak_node::RiakNode;
+use crate::riak_node::{RiakNode, reachable};
 use anyhow::{Context, Result};
 use quoit_client::Bucket;
 use serde_json::Value;
@@ -115,13 +115,6 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     let (status, _) = api.get("ping")?;
     anyhow::ensure!(status == 200, "{}/ping answers status {status}", api.base());
     let (name, version) = node.info().with_context(|| pb.to_owned())?;
-    let reachable = |address: &str| match address.rsplit_once(':') {
-        // A listener on all interfaces is reachable at the host by which this command reached the node.
-        Some((host, port)) if ["0.0.0.0", "[::]"].contains(&host) => {
-            format!("{}:{port}", api.host())
-        }
-        _ => address.to_owned(),
-    };
     let members = node.members().unwrap_or_default();
     let (_, document) = api.get("membership_request")?;
     let listed = document["up_nodes"].as_array().map_or(&[][..], Vec::as_slice);
@@ -137,8 +130,8 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     Ok(SideFacts {
         node: name,
         version,
-        pb: or_own(members.iter().map(|one| reachable(one)).collect(), pb),
-        http: or_own(http.map(|one| reachable(&one)).collect(), own_http),
+        pb: or_own(members.iter().map(|one| reachable(one, api.host())).collect(), pb),
+        http: or_own(http.map(|one| reachable(&one, api.host())).collect(), own_http),
     })
 }
 

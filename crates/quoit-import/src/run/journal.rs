@@ -211,6 +211,8 @@ impl Journal {
             file.write_all(&serde_json::to_vec_pretty(&self.contents)?)?;
             file.sync_data()?;
             std::fs::rename(&beside, &self.path)?;
+            let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
             Ok::<(), anyhow::Error>(())
         };
         write().with_context(|| format!("the journal {} can't be written", self.path.display()))?;
