@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 /// Approximate memory of an object in addition to its content, in bytes.
 const OBJECT_BYTES: usize = 512;
-/// Approximate memory of an entry of metadata in addition to its content, in bytes.
+/// Approximate memory of an entry of metadata or of the clock in addition to its content, in bytes.
 const ENTRY_BYTES: usize = 96;
 /// Last second of the year 9999 in Unix time, the latest date that HTTP's format can express.
 const LAST_SECS: u64 = 253_402_300_799;
@@ -51,9 +51,12 @@ impl FoundObject {
             let other =
                 meta.other.iter().map(|(name, value)| name.len() + value.len() + ENTRY_BYTES);
             let meta_bytes: usize = links.chain(user_meta).chain(indexes).chain(other).sum();
-            sibling.value.len() + meta_bytes + OBJECT_BYTES
+            let texts = [&meta.content_type, &meta.charset, &meta.content_encoding];
+            let text_bytes: usize = texts.into_iter().flatten().map(Bytes::len).sum();
+            sibling.value.len() + sibling.vtag.len() + text_bytes + meta_bytes + OBJECT_BYTES
         });
-        self.input.size_bytes() + values.sum::<usize>()
+        let clock = self.object.clock.entries().iter().map(|dot| dot.actor.0.len() + ENTRY_BYTES);
+        self.input.size_bytes() + clock.sum::<usize>() + values.sum::<usize>()
     }
 
     /// Appends the object in the form that Riak's JavaScript map functions get:
@@ -274,6 +277,7 @@ fn append_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quoit_model::clock::{Actor, Dot, VersionVector};
     use quoit_model::object::{IndexEntry, Link, Metadata, UserMeta};
     use serde_json::{Value, json};
 
@@ -323,22 +327,32 @@ mod tests {
     fn the_size_of_an_object_counts_all_of_its_metadata() {
         const LARGE_BYTES: usize = 100_000;
         let large = || Bytes::from(vec![b'x'; LARGE_BYTES]);
-        let size_with = |add: fn(&mut Metadata, Bytes)| {
+        let size_with = |add: fn(&mut Sibling, Bytes)| {
             let mut found = found();
-            let sibling = found.object.siblings.first_mut().expect("one value");
-            add(&mut sibling.meta, large());
+            add(found.object.siblings.first_mut().expect("one value"), large());
             found.size_bytes()
         };
-        let adds: [fn(&mut Metadata, Bytes); 5] = [
-            |meta, large| meta.user_meta[0].value = Some(large),
-            |meta, large| meta.user_meta[0].name = large,
-            |meta, large| meta.links[0].tag = large,
-            |meta, large| meta.indexes[0].term = IndexTerm::Binary(large),
-            |meta, large| meta.other.push((large.slice(..1), large)),
+        let adds: [fn(&mut Sibling, Bytes); 9] = [
+            |value, large| value.meta.user_meta[0].value = Some(large),
+            |value, large| value.meta.user_meta[0].name = large,
+            |value, large| value.meta.links[0].tag = large,
+            |value, large| value.meta.indexes[0].term = IndexTerm::Binary(large),
+            |value, large| value.meta.other.push((large.slice(..1), large)),
+            |value, large| value.meta.content_type = Some(large),
+            |value, large| value.meta.charset = Some(large),
+            |value, large| value.meta.content_encoding = Some(large),
+            |value, large| value.vtag = large,
         ];
         for (number, add) in adds.into_iter().enumerate() {
             assert!(size_with(add) >= LARGE_BYTES, "{number}");
         }
+        let mut found = found();
+        let dot = |number: u32| {
+            let actor = Actor(number.to_be_bytes().into_iter().collect());
+            Dot { actor, counter: 1, time_secs: 0 }
+        };
+        found.object.clock = VersionVector::from_entries((0..1_000).map(dot));
+        assert!(found.size_bytes() >= 1_000 * size_of::<Dot>());
     }
 
     #[test]
