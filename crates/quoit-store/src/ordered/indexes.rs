@@ -159,7 +159,7 @@ impl StoreShared {
     }
 
     /// Fails if a wanted partition has a damaged record whose entries may be lost. Removes the marks of
-    /// records of wanted partitions that were written again or removed, and all marks of former epochs.
+    /// records of wanted partitions that were written again or removed.
     fn check_unread(&self, partitions: &dyn Fn(Partition) -> bool) -> Result<(), StoreError> {
         let (mut from, to) = all_unread();
         loop {
@@ -198,18 +198,19 @@ impl StoreShared {
     ) -> Result<bool, StoreError> {
         let RecordKey { partition, epoch, identity, encoded } = *record;
         let Some(state) = self.partitions.get(usize::from(partition.0)) else { return Ok(false) };
-        if state.epoch() == epoch {
-            if !partitions(partition) {
-                return Ok(false);
-            }
-            let Ok(key) = KeyRef::decode(encoded) else { return Ok(false) };
-            let at = RecordAt { key, encoded, identity, partition };
-            if matches!(self.find_in_passing(&at)?, FoundRecord::Damaged(_)) {
-                return Ok(true);
-            }
+        // The marks of a former epoch are removed with its records.
+        if state.epoch() != epoch || !partitions(partition) {
+            return Ok(false);
         }
-        let _changing = self.begin_change(partition, Access::Wait)?;
-        self.submit(vec![(Space::Side, mark.clone(), None)]);
+        let Ok(key) = KeyRef::decode(encoded) else { return Ok(false) };
+        let at = RecordAt { key, encoded, identity, partition };
+        if matches!(self.find_in_passing(&at)?, FoundRecord::Damaged(_)) {
+            return Ok(true);
+        }
+        // While the store can't write, as with a full disk, the mark stays: queries need no write.
+        if let Ok(_changing) = self.begin_change(partition, Access::Wait) {
+            self.submit(vec![(Space::Side, mark.clone(), None)]);
+        }
         Ok(false)
     }
 
@@ -288,12 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_query_removes_marks_of_former_epochs() {
+    fn a_query_leaves_marks_of_former_epochs_as_they_are() {
         let store = open();
         mark(&store, Partition(3), 10);
         store.drop_partition(Partition(3)).unwrap();
-        query(&store, Partition(4)).unwrap();
+        for wanted in [Partition(3), Partition(4)] {
+            assert_eq!(query(&store, wanted).unwrap(), IndexPage::default());
+        }
         store.sync().unwrap();
-        assert_eq!(mark_count(&store), 0);
+        assert_eq!(mark_count(&store), 10);
     }
 }
