@@ -12,9 +12,14 @@ use tokio::task::spawn_blocking;
 
 /// Stored size in bytes up to which a set or map is sorted.
 const SORTED_BYTES_MAX: usize = 4 << 20;
-/// Memory of the order as a multiple of the stored size: names, places and a second copy of the items. A
-/// place takes 40 bytes for each item, and twice that while its vector grows.
-const ORDER_COPIES: usize = 7;
+/// Stored size in bytes of an element of two bytes, with its length and one write. At most
+/// [`SHORTER_COUNT_MAX`] items are shorter.
+const ITEM_BYTES_MIN: usize = 6;
+/// Number of distinct elements of less than two bytes.
+const SHORTER_COUNT_MAX: usize = 257;
+/// Memory of names and places as a multiple of the stored size. The names take as much as is stored, and a
+/// place takes 20 bytes for each item of at least [`ITEM_BYTES_MIN`]. Neither vector grows.
+const ORDER_COPIES: usize = 5;
 /// Size in bytes of the items that are sorted on the current thread. Sorting more would delay other
 /// requests of the thread.
 const SHORT_BYTES: usize = 64 << 10;
@@ -23,10 +28,10 @@ const SHORT_BYTES: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct ItemPlace {
     /// Range of the name in `names`.
-    name: Range<usize>,
+    name: Range<u32>,
     kind: Option<FieldKind>,
-    /// Range of the item in the buffer.
-    at: Range<usize>,
+    /// Range of the item in the buffer behind `start`.
+    at: Range<u32>,
 }
 
 /// Items in the order in which they came, with their sort keys.
@@ -34,6 +39,8 @@ struct ItemPlace {
 pub(crate) struct ItemOrder {
     names: Vec<u8>,
     items: Vec<ItemPlace>,
+    /// Offset of the first item in the buffer.
+    start: usize,
 }
 
 /// Error: the node is stopping, so nothing was sorted.
@@ -41,14 +48,20 @@ pub(crate) struct ItemOrder {
 pub(crate) struct Stopping;
 
 impl ItemOrder {
-    /// Creates the order for a value of `size_bytes` in the store; `None` if it stays unsorted.
-    pub(crate) fn of(size_bytes: usize) -> Option<Self> {
-        (size_bytes <= SORTED_BYTES_MAX).then(Self::default)
+    /// Creates the order for a value of `size_bytes` in the store, whose items fill the buffer from `start`
+    /// on; `None` if it stays unsorted.
+    pub(crate) fn of(size_bytes: usize, start: usize) -> Option<Self> {
+        (size_bytes <= SORTED_BYTES_MAX).then(|| Self {
+            names: Vec::with_capacity(size_bytes),
+            items: Vec::with_capacity(size_bytes / ITEM_BYTES_MIN + SHORTER_COUNT_MAX),
+            start,
+        })
     }
 
-    /// Upper bound of the memory in bytes for the order of such a value.
-    pub(crate) const fn room_bytes(size_bytes: usize) -> usize {
-        if size_bytes <= SORTED_BYTES_MAX { size_bytes * ORDER_COPIES } else { 0 }
+    /// Upper bound of the memory in bytes for the order of such a value, and for a second copy of its items,
+    /// which take up to `text_copies` times the stored size.
+    pub(crate) const fn room_bytes(size_bytes: usize, text_copies: usize) -> usize {
+        if size_bytes <= SORTED_BYTES_MAX { size_bytes * (ORDER_COPIES + text_copies) } else { 0 }
     }
 
     /// Adds an item that was written at this range of the buffer.
@@ -59,24 +72,28 @@ impl ItemOrder {
         };
         let name_start = self.names.len();
         self.names.extend_from_slice(name);
-        self.items.push(ItemPlace { name: name_start..self.names.len(), kind, at });
+        // Values of up to `SORTED_BYTES_MAX` in the store have texts of far less than 4 GiB.
+        let name = name_start as u32..self.names.len() as u32;
+        let at = (at.start - self.start) as u32..(at.end - self.start) as u32;
+        self.items.push(ItemPlace { name, kind, at });
     }
 
     /// Sorts the items, which fill the buffer from `start` on, and puts a separator between them. Large
-    /// values are sorted on a thread for long work.
+    /// values are sorted on a thread for long work. After an error the buffer has only what was before the
+    /// items.
     pub(crate) async fn sort_aside(
         self,
         out: &mut Vec<u8>,
-        start: usize,
         separator: &'static [u8],
     ) -> Result<(), Stopping> {
-        if out.len() - start <= SHORT_BYTES {
-            self.sort(out, start, separator);
+        if out.len() - self.start <= SHORT_BYTES {
+            self.sort(out, separator);
             return Ok(());
         }
-        let mut buffer = std::mem::take(out);
+        let before = out[..self.start].to_vec();
+        let mut buffer = std::mem::replace(out, before);
         let sort = spawn_blocking(move || {
-            self.sort(&mut buffer, start, separator);
+            self.sort(&mut buffer, separator);
             buffer
         });
         match sort.await {
@@ -87,18 +104,20 @@ impl ItemOrder {
         Ok(())
     }
 
-    fn sort(mut self, out: &mut Vec<u8>, start: usize, separator: &[u8]) {
-        let key = |item: &ItemPlace| (&self.names[item.name.clone()], item.kind);
-        if self.items.is_sorted_by(|one, other| key(one) <= key(other)) {
+    fn sort(self, out: &mut Vec<u8>, separator: &[u8]) {
+        let Self { names, mut items, start } = self;
+        let within = |range: &Range<u32>| range.start as usize..range.end as usize;
+        let key = |item: &ItemPlace| (&names[within(&item.name)], item.kind);
+        if items.is_sorted_by(|one, other| key(one) <= key(other)) {
             return;
         }
-        self.items.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
+        items.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
         let mut sorted = Vec::with_capacity(out.len() - start);
-        for (place, ItemPlace { at, .. }) in self.items.iter().enumerate() {
+        for (place, ItemPlace { at, .. }) in items.iter().enumerate() {
             if place > 0 {
                 sorted.extend_from_slice(separator);
             }
-            sorted.extend_from_slice(&out[at.clone()]);
+            sorted.extend_from_slice(&out[start..][within(at)]);
         }
         out.truncate(start);
         out.extend_from_slice(&sorted);
@@ -118,7 +137,7 @@ mod tests {
                 .prop_map(|elements| elements.into_iter().collect::<Vec<_>>())
                 .prop_shuffle(),
         ) {
-            let (mut order, mut out) = (ItemOrder::default(), b"[".to_vec());
+            let (mut order, mut out) = (ItemOrder::of(100, 1).expect("small"), b"[".to_vec());
             for (place, element) in elements.iter().enumerate() {
                 if place > 0 {
                     out.push(b',');
@@ -127,7 +146,7 @@ mod tests {
                 out.extend_from_slice(format!("{element:?}").as_bytes());
                 order.note(&ShownItem::Element(element), start..out.len());
             }
-            order.sort(&mut out, 1, b",");
+            order.sort(&mut out, b",");
             let mut sorted = elements;
             sorted.sort();
             let texts: Vec<String> = sorted.iter().map(|element| format!("{element:?}")).collect();
@@ -145,7 +164,38 @@ mod tests {
             let name = FieldName::new(name, kind);
             order.note(&ShownItem::Field(&name, &value), start..out.len());
         }
-        order.sort(&mut out, 0, b"");
+        order.sort(&mut out, b"");
         assert_eq!(out, b"aSet aMap bSet ");
+    }
+
+    #[test]
+    fn the_order_of_the_shortest_elements_takes_no_more_than_its_bound() {
+        for count in [5_000u32, 60_000] {
+            let elements = (0..=u16::MAX).map(u16::to_be_bytes).take(count as usize);
+            let size_bytes = count as usize * ITEM_BYTES_MIN;
+            let mut order = ItemOrder::of(size_bytes, 7).expect("small");
+            for (place, element) in elements.enumerate() {
+                order.note(&ShownItem::Element(&element), 7 + place..8 + place);
+            }
+            let places_bytes = order.items.capacity() * size_of::<ItemPlace>();
+            let bytes = order.names.capacity() + places_bytes;
+            assert!(bytes <= ItemOrder::room_bytes(size_bytes, 0), "{count}: {bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_before_the_items_stays_when_many_are_sorted_on_another_thread() {
+        let mut out = b"before".to_vec();
+        let mut order = ItemOrder::of(1 << 20, out.len()).expect("small");
+        let elements: Vec<_> = (0..20_000u16).map(|number| (!number).to_be_bytes()).collect();
+        for element in &elements {
+            let start = out.len();
+            out.extend_from_slice(element);
+            out.extend_from_slice(b"...");
+            order.note(&ShownItem::Element(element), start..start + 2);
+        }
+        order.sort_aside(&mut out, b"").await.expect("the runtime goes on");
+        let sorted: Vec<u8> = elements.iter().rev().flatten().copied().collect();
+        assert_eq!(out, [&b"before"[..], &sorted].concat());
     }
 }

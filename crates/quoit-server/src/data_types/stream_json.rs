@@ -8,9 +8,10 @@ use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 
-/// Memory of the text of elements as a multiple of their stored size, for the text itself and for the
-/// answer.
-const TEXT_COPIES: usize = 4;
+/// Text of an element as a multiple of its bytes: a control character takes six bytes, as `\u0001`.
+const ESCAPED_COPIES: usize = 6;
+/// Memory of the text of elements as a multiple of their stored size, with what is between them.
+const TEXT_COPIES: usize = ESCAPED_COPIES + 1;
 
 /// A value of [`append_value`](super::append_value) that is being written.
 pub struct StreamedJson<'o> {
@@ -24,8 +25,6 @@ pub struct StreamedJson<'o> {
     context: Option<Bytes>,
     /// True if an item was written.
     has_items: bool,
-    /// Offset of the first item.
-    items_at: usize,
     /// Order of the items; `None` if they stay in the order in which they come.
     order: Option<ItemOrder>,
     fault: Option<NotText>,
@@ -48,7 +47,6 @@ impl<'o> StreamedJson<'o> {
             is_map: false,
             context: None,
             has_items: false,
-            items_at: start,
             order: None,
             fault: None,
         }
@@ -68,10 +66,15 @@ impl<'o> StreamedJson<'o> {
     ///
     /// # Errors
     ///
-    /// `Stopping` when the node stops; in the inner result, as [`append_value`](super::append_value).
+    /// `Stopping` when the node stops, which leaves the buffer as it was before; in the inner result, as
+    /// [`append_value`](super::append_value).
     pub(crate) async fn finish(self) -> Result<Result<(), NotText>, Stopping> {
         if let Some(order) = self.order {
-            order.sort_aside(self.out, self.items_at, b",").await?;
+            let sorted = order.sort_aside(self.out, b",").await;
+            if let Err(stopping) = sorted {
+                self.out.truncate(self.start);
+                return Err(stopping);
+            }
         }
         self.out.push(if self.is_map { b'}' } else { b']' });
         append_end(self.out, self.context.as_deref());
@@ -84,7 +87,7 @@ impl ItemSink for StreamedJson<'_> {
         self.out.truncate(self.start);
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let text_bytes = size_bytes.saturating_mul(TEXT_COPIES);
-        let order_bytes = ItemOrder::room_bytes(size_bytes);
+        let order_bytes = ItemOrder::room_bytes(size_bytes, ESCAPED_COPIES);
         self.refused = self.room.hold(text_bytes.saturating_add(order_bytes)).err();
         if self.refused.is_some() {
             return;
@@ -95,7 +98,7 @@ impl ItemSink for StreamedJson<'_> {
         self.out.push(if self.is_map { b'{' } else { b'[' });
         self.context = items.context.filter(|_| self.includes_context);
         (self.has_items, self.fault) = (false, None);
-        (self.items_at, self.order) = (self.out.len(), ItemOrder::of(size_bytes));
+        self.order = ItemOrder::of(size_bytes, self.out.len());
     }
 
     fn item(&mut self, item: ShownItem<'_>) {

@@ -84,8 +84,11 @@ impl<'o> StreamedAnswer<'o> {
         }
         let value_at = length_at + LENGTH_BYTES_MAX;
         if let Some(order) = self.order {
-            let sorted = order.sort_aside(out, value_at, b"").await;
-            sorted.map_err(|Stopping| Fault::Text("the node stops".into()))?;
+            let sorted = order.sort_aside(out, b"").await;
+            if let Err(Stopping) = sorted {
+                out.truncate(start);
+                return Err(Fault::Text("the node stops".into()));
+            }
         }
         let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
         put_varint(&mut length, (out.len() - value_at) as u64);
@@ -113,7 +116,7 @@ impl ItemSink for StreamedAnswer<'_> {
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
         let answer_bytes = size_bytes.saturating_add(heads_bytes);
-        let order_bytes = ItemOrder::room_bytes(size_bytes);
+        let order_bytes = ItemOrder::room_bytes(size_bytes, 1);
         let held = self.room.hold_answer(out, answer_bytes);
         let held = held.and_then(|()| match size_bytes > SMALL_BYTES {
             true => self.room.hold(out.len().saturating_add(answer_bytes + order_bytes)),
@@ -123,7 +126,6 @@ impl ItemSink for StreamedAnswer<'_> {
         if self.refused.is_some() {
             return;
         }
-        self.order = ItemOrder::of(size_bytes);
         out.put_slice(&[0, 0, 0, 0, MessageCode::DtFetchResp as u8]);
         if let Some(context) = context {
             out.put_u8(CONTEXT);
@@ -139,6 +141,7 @@ impl ItemSink for StreamedAnswer<'_> {
         out.put_slice(&[KIND, kind as u8, VALUE]);
         self.length_at = out.len();
         out.put_slice(&[0; LENGTH_BYTES_MAX]);
+        self.order = ItemOrder::of(size_bytes, out.len());
     }
 
     fn item(&mut self, item: ShownItem<'_>) {
