@@ -66,9 +66,7 @@ impl Kind {
             Self::Integer(low, high) => {
                 value.parse::<i64>().is_ok_and(|number| (low..=high).contains(&number))
             }
-            Self::Quorum => {
-                matches!(value, "one" | "quorum" | "all") || value.parse::<u32>().is_ok()
-            }
+            Self::Quorum => value.parse::<quoit_model::props::Quorum>().is_ok(),
             Self::Duration(least_ms) => {
                 duration(value).is_some_and(|given| given.as_millis() >= u128::from(least_ms))
             }

@@ -41,7 +41,7 @@ fn default_is_no_value_of_a_property() {
 fn text_that_is_no_quorum_is_named() {
     let error = "most".parse::<Quorum>().unwrap_err();
     assert!(error.to_string().contains("\"most\""), "{error}");
-    for text in ["", "-1", "1.5", "ONE", "4294967296"] {
+    for text in ["", "-1", "+2", "1.5", "ONE", "4294967296"] {
         assert!(text.parse::<Quorum>().is_err(), "{text:?}");
     }
 }
