@@ -42,14 +42,16 @@ pub(super) fn record_refused(
     names: &[&[u8]],
     refusal: &Refusal,
 ) {
-    if matches!(method, Method::Get | Method::Head) {
+    let audit = &connection.context.audit;
+    if matches!(method, Method::Get | Method::Head) || !audit.records_refused_change() {
         return;
     }
     let names = names.strip_prefix(&[b"v1".as_slice()]).unwrap_or(names);
     let what = what(method, names);
     let what = &what[..what.floor_char_boundary(REFUSED_BYTES_MAX)];
-    let entry = connection.audit_entry("admin", what);
-    connection.context.audit.record_refused_change(entry, &reason(refusal));
+    let reason = reason(refusal);
+    let outcome = AuditOutcome::Refused(&reason);
+    audit.record(&AuditEntry { outcome, ..connection.audit_entry("admin", what) });
 }
 
 fn what(method: Method, names: &[&[u8]]) -> String {

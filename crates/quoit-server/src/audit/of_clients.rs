@@ -121,12 +121,10 @@ impl AuditLog {
         });
     }
 
-    /// Records a change by the administration API that was refused before it was looked at. `by` has the
-    /// user and address.
-    pub(crate) fn record_refused_change(&self, by: AuditEntry<'_>, reason: &str) {
-        if self.is_on() && self.changes.has_room(Instant::now()) {
-            self.record(&AuditEntry { outcome: AuditOutcome::Refused(reason), ..by });
-        }
+    /// True if a change by the administration API that was refused before it was looked at is to be recorded.
+    /// Callers check it first, so that other such changes cost nothing more; they are only counted.
+    pub(crate) fn records_refused_change(&self) -> bool {
+        self.is_on() && self.changes.has_room(Instant::now())
     }
 
     /// Records a refused login. The name is as sent, truncated to the longest valid length.
