@@ -173,14 +173,13 @@ impl Coordinator {
         let props = object_props(&state, key.bucket).ok()?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
-        let quorums = self.write_quorums(&topology, &at, props, &WriteOptions::default()).ok()?;
+        self.write_quorums(&topology, &at, props, &WriteOptions::default()).ok()?;
         self.adopt(&mut given.object, props).ok()?;
         let object = &given.object;
         let is_plain = !object.is_tombstone() && !object.has_data_type();
         let is_told = props.feeds_changes() || self.replica.may_be_reaped(&at);
         // The sync is waited for even if the bucket has dw=0.
-        if !is_plain || is_told || quorums.node_confirms > 1 || self.check_siblings(object).is_err()
-        {
+        if !is_plain || is_told || self.check_siblings(object).is_err() {
             return None;
         }
         if !matches!(self.local.records.head(&at), Ok(None)) {
