@@ -71,10 +71,11 @@ pub struct StoredRecord {
     pub key: BitcaskKey,
     /// The object in Riak's stored form.
     pub object: Bytes,
-    /// Time at which the backend wrote the record, in seconds since 1970; known for Bitcask only.
+    /// Time at which the backend wrote the record, in seconds since 1970; known for Bitcask, and for records
+    /// that LevelDB wrote while its expiry was on.
     pub written_secs: Option<u32>,
-    /// Time from which on the backend hides the record, in microseconds since 1970; known for LevelDB
-    /// only, and for records that were written with such a time.
+    /// Time from which on the backend hides the record while its expiry is on, in microseconds since 1970;
+    /// known for LevelDB only, and for records that were written with such a time.
     pub expires_at_us: Option<u64>,
     /// The file that contains the record.
     pub file: Arc<Path>,

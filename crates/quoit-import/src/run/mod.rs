@@ -86,9 +86,14 @@ pub struct RunArgs {
     /// Treatment of tombstones.
     #[arg(long, value_enum, default_value = "keep")]
     tombstones: Tombstones,
-    /// Leave out records that Bitcask wrote longer ago than this: its expiry setting, in seconds.
+    /// Leave out records that Bitcask, or LevelDB with its expiry on, wrote longer ago than this: the expiry
+    /// or retention time of Riak's settings, in seconds.
     #[arg(long, value_name = "SECONDS")]
     expire_after: Option<u64>,
+    /// Leave out records of LevelDB whose own time of expiry has passed. Give it if Riak had
+    /// leveldb.expiration on: otherwise Riak still served them.
+    #[arg(long)]
+    leveldb_expiry: bool,
     /// Number of batches to send at the same time.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     connections: u8,
@@ -130,7 +135,7 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let api = Api::new(&args.to).with_patience(Duration::from_secs(args.patience));
     api.done(api.get("admin/v1/ping")?)?;
     let journal = Journal::open(&args.journal, api.base())?;
-    let expiry = Expiry::now(args.expire_after);
+    let expiry = Expiry::now(args.expire_after, args.leveldb_expiry);
     let began = Instant::now();
     let is_resumed = journal.is_resumed();
     let again = journal.contents.again();

@@ -23,6 +23,8 @@ pub(super) struct Entry {
     pub(super) sequence: u64,
     /// The value; `None` for a deletion.
     pub(super) value: Option<Bytes>,
+    /// Time of writing in seconds since 1970, if the entry has one.
+    pub(super) written_secs: Option<u32>,
     /// Time of expiry in microseconds since 1970, if the entry has one.
     pub(super) expires_at_us: Option<u64>,
     pub(super) file: Arc<Path>,
@@ -63,6 +65,7 @@ pub(super) struct TableKey {
     pub(super) key: Bytes,
     pub(super) sequence: u64,
     pub(super) kind: u8,
+    pub(super) written_secs: Option<u32>,
     pub(super) expires_at_us: Option<u64>,
 }
 
@@ -80,9 +83,16 @@ impl TableKey {
             }
             _ => return None,
         };
-        let (key, expires_at_us) = (stored.slice_ref(key), expiry_of(kind, time));
-        Some(Self { key, sequence: suffix >> 8, kind, expires_at_us })
+        let key = stored.slice_ref(key);
+        let (written_secs, expires_at_us) = (written_of(kind, time), expiry_of(kind, time));
+        Some(Self { key, sequence: suffix >> 8, kind, written_secs, expires_at_us })
     }
+}
+
+/// The second in which an entry of this kind with this time was written; 0 stands for none.
+pub(super) fn written_of(kind: u8, time: u64) -> Option<u32> {
+    let secs = (kind == VALUE_WRITTEN_AT && time != 0).then_some(time / 1_000_000)?;
+    u32::try_from(secs).ok()
 }
 
 /// The time of expiry of an entry of this kind with this time; 0 stands for none.
@@ -130,21 +140,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tables_key_has_the_time_of_its_expiry() {
+    fn a_tables_key_has_the_time_of_its_writing_or_of_its_expiry() {
         let stored = |kind: u8, time: &[u8]| {
             let suffix = (7 << 8 | u64::from(kind)).to_le_bytes();
             TableKey::read(&[b"key", time, &suffix].concat().into()).expect("a key")
         };
         let time = 1_700_000_000_000_000u64.to_le_bytes();
-        for (kind, time, expected) in [
-            (VALUE, &[][..], None),
-            (VALUE_WRITTEN_AT, &time, None),
-            (VALUE_EXPIRES_AT, &time, Some(1_700_000_000_000_000)),
-            (VALUE_EXPIRES_AT, &[0; 8], None),
+        for (kind, time, written, expires) in [
+            (VALUE, &[][..], None, None),
+            (VALUE_WRITTEN_AT, &time, Some(1_700_000_000), None),
+            (VALUE_WRITTEN_AT, &[0; 8], None, None),
+            (VALUE_EXPIRES_AT, &time, None, Some(1_700_000_000_000_000)),
+            (VALUE_EXPIRES_AT, &[0; 8], None, None),
         ] {
             let read = stored(kind, time);
             assert_eq!((&read.key[..], read.sequence, read.kind), (&b"key"[..], 7, kind));
-            assert_eq!(read.expires_at_us, expected, "kind {kind}");
+            assert_eq!((read.written_secs, read.expires_at_us), (written, expires), "kind {kind}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::block::{
     DELETION, Entry, VALUE, VALUE_EXPIRES_AT, VALUE_WRITTEN_AT, counted, expiry_of, has_checksum,
-    varint,
+    varint, written_of,
 };
 use crate::source::read_file;
 use crate::{Damage, RiakFilesError};
@@ -141,8 +141,9 @@ fn read_batch(batch: &Bytes, file: &Arc<Path>, at: u64, entries: &mut Vec<Entry>
                 DELETION => None,
                 _ => Some(batch.slice_ref(counted(&mut input)?)),
             };
-            let expires_at_us = expiry_of(*kind, time);
-            Some(Entry { key, sequence, value, expires_at_us, file: Arc::clone(file), at })
+            let (written_secs, expires_at_us) = (written_of(*kind, time), expiry_of(*kind, time));
+            let file = Arc::clone(file);
+            Some(Entry { key, sequence, value, written_secs, expires_at_us, file, at })
         };
         let Some(entry) = write() else { return false };
         entries.push(entry);

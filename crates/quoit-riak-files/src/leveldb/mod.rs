@@ -148,7 +148,7 @@ impl LevelDbScan {
                 (Some(object), Some(key)) => Finding::Record(StoredRecord {
                     key,
                     object,
-                    written_secs: None,
+                    written_secs: entry.written_secs,
                     expires_at_us: entry.expires_at_us,
                     file: Arc::clone(&entry.file),
                     offset: entry.at,

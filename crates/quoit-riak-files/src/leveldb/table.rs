@@ -119,9 +119,10 @@ impl Table {
     }
 
     fn entry(&self, key: &Bytes, value: Bytes, at: u64) -> Option<Entry> {
-        let TableKey { key, sequence, kind, expires_at_us } = TableKey::read(key)?;
+        let TableKey { key, sequence, kind, written_secs, expires_at_us } = TableKey::read(key)?;
         let value = (kind != DELETION).then_some(value);
-        Some(Entry { key, sequence, value, expires_at_us, file: Arc::clone(&self.path), at })
+        let file = Arc::clone(&self.path);
+        Some(Entry { key, sequence, value, written_secs, expires_at_us, file, at })
     }
 }
 
