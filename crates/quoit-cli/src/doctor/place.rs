@@ -135,14 +135,21 @@ fn kind_of(mounts: &str, place: &Path) -> Option<(String, PathBuf)> {
     mounted.max_by_key(|(_, at)| at.components().count())
 }
 
-/// Undoes the escapes of a mount point: a space, tab, line feed, backslash or number sign is a backslash and
-/// three octal digits.
+/// Undoes the escapes of a mount point: a space and the like is a backslash and three octal digits.
 fn unescaped(word: &str) -> String {
-    let mut text = word.to_owned();
-    for (escape, character) in
-        [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\043", "#"), ("\\134", "\\")]
-    {
-        text = text.replace(escape, character);
+    let mut pieces = word.split('\\');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match piece.split_at_checked(3).map(|(code, rest)| (u8::from_str_radix(code, 8), rest)) {
+            Some((Ok(code), rest)) if code.is_ascii() => {
+                text.push(char::from(code));
+                text.push_str(rest);
+            }
+            _ => {
+                text.push('\\');
+                text.push_str(piece);
+            }
+        }
     }
     text
 }
@@ -223,6 +230,7 @@ mod tests {
         assert_eq!(kind_of(mounts, Path::new("/database")).expect("one").0, "ext4");
         let mounts = "/dev/sda1 / ext4 rw 0 0\nhost:/x /my\\040data\\134040 nfs4 rw 0 0\n";
         assert_eq!(kind_of(mounts, Path::new("/my data\\040/node")).expect("one").0, "nfs4");
+        assert_eq!(unescaped("a\\041b\\9"), "a!b\\9");
     }
 
     #[test]
