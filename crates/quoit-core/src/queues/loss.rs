@@ -54,6 +54,11 @@ impl Losses {
         self.seen_us
     }
 
+    /// True if a loss is outstanding.
+    pub(super) const fn is_outstanding(&self) -> bool {
+        self.is_outstanding
+    }
+
     /// True if there was a loss since the last call.
     pub(super) const fn take(&mut self) -> bool {
         std::mem::replace(&mut self.is_unreported, false)

@@ -163,6 +163,12 @@ impl SourceQueues {
         self.state.lock().losses.take()
     }
 
+    /// True if a loss is outstanding: no full-sync has looked for all entries that were lost.
+    #[must_use]
+    pub fn has_loss(&self) -> bool {
+        self.state.lock().losses.is_outstanding()
+    }
+
     /// Notes that a full-sync of all records has found nothing that the other cluster lacks. Losses
     /// that [`SourceQueues::take_loss`] had reported before the full-sync began are settled. The next
     /// [`SourceQueues::flush`] stores that.

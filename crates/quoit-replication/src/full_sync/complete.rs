@@ -30,14 +30,14 @@ impl FullSync {
         Some(check)
     }
 
-    /// Tells all nodes if a full-sync has found that the other cluster lacks nothing.
+    /// Tells all nodes if a full-sync has found that the other cluster lacks no record of any bucket.
     pub(super) async fn conclude(
         &self,
         check: FullSyncNumber,
         settings: &FullSyncSettings,
         report: &FullSyncReport,
     ) {
-        if report.lacks_nothing_there() {
+        if report.settles() {
             let (queue, cluster) = (settings.queue.clone(), report.cluster);
             self.note_ended(check, &queue, cluster);
             let told = json!({

@@ -113,15 +113,7 @@ impl FullSync {
             if !is_off && (wants_more || is_due) {
                 let kind = if wants_more { CheckKind::All } else { self.kind_of(turn) };
                 let report = self.check(kind).await;
-                // Repairs are under way now. The next check shows whether they were all; a needed check
-                // that failed is repeated.
-                if wants_more {
-                    self.settle_losses(&report);
-                }
-                wants_more = match report.fault {
-                    Some(_) => wants_more && report.peer.is_some(),
-                    None => report.has_repaired(),
-                };
+                wants_more = self.wants_more_after(&report, wants_more);
                 self.state.lock().next = None;
                 sleep(report.rest()).await;
                 continue;
@@ -130,12 +122,38 @@ impl FullSync {
         }
     }
 
-    /// Settles losses if a check has shown that the other cluster lacks nothing. The check began after
-    /// the losses had been taken. A check of one bucket says nothing about entries of the others.
+    /// Settles losses if a check has shown that the other cluster lacks nothing, and returns true if
+    /// another check has to follow. The check began after the losses had been taken.
+    fn wants_more_after(&self, report: &FullSyncReport, was_wanted: bool) -> bool {
+        self.settle_losses(report);
+        match report.fault {
+            // A needed check that failed is repeated.
+            Some(_) => was_wanted && report.peer.is_some(),
+            // Repairs are under way now. The next check shows whether they were all.
+            None if report.has_repaired() => true,
+            None => report.leaves_some() && self.store.source_queues().has_loss(),
+        }
+    }
+
+    /// Settles losses if a check has shown that the other cluster lacks nothing. A check of one bucket
+    /// says nothing about entries of the others.
     fn settle_losses(&self, report: &FullSyncReport) {
-        if self.settings.compares_all(report.kind) && report.lacks_nothing_there() {
+        if report.settles() {
             self.store.source_queues().settle_losses();
         }
+    }
+
+    /// True if a check of a kind compares the records of all buckets, of all times. With a Riak, which
+    /// has no id, it compares buckets with one `n_val`.
+    fn compares_all(
+        &self,
+        kind: CheckKind,
+        settings: &FullSyncSettings,
+        report: &FullSyncReport,
+    ) -> bool {
+        let n_vals = self.store.control().read().n_vals();
+        let is_of_all = n_vals.iter().all(|n_val| *n_val == settings.local_n_val);
+        settings.compares_all(kind) && (report.cluster.is_some() || is_of_all)
     }
 
     fn kind_of(&self, turn: Option<Turn>) -> CheckKind {
@@ -171,6 +189,7 @@ impl FullSync {
         let peer = settings.peer.clone();
         let number = self.announce(kind, &settings).await;
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
+        report.queues_there = settings.peer_queue.is_some();
         match (kind, &peer) {
             (CheckKind::None, _) => {}
             (_, None) => report.fault = Some(NO_PEER.to_owned()),
@@ -192,6 +211,7 @@ impl FullSync {
                 report.fault = compared.err().map(|fault| fault.to_string());
             }
         }
+        report.compares_all = self.compares_all(kind, &settings, &report);
         if let Some(number) = number {
             self.conclude(number, &settings, &report).await;
         }
@@ -214,6 +234,7 @@ impl FullSync {
         (settings.queue, settings.scope) = (queue.to_owned(), FullSyncScope::All);
         let peer = peer.or_else(|| settings.peer.clone());
         let mut report = FullSyncReport::begun(CheckKind::All, peer.as_ref(), began_us);
+        report.queues_there = settings.peer_queue.is_some();
         let retention = self.store.source_queues().settings().retention;
         let recent_us = RECENT_MAX.min(retention).as_micros() as u64;
         let modified_until_us = began_us.saturating_sub(recent_us);

@@ -41,6 +41,13 @@ pub struct FullSyncReport {
     /// Id of the other cluster; `None` for a Riak cluster, and before its first answer.
     #[serde(skip)]
     pub cluster: Option<VisitedCluster>,
+    /// True if the check compares the records of all buckets, of all times.
+    #[serde(skip)]
+    pub compares_all: bool,
+    /// True if records that are newer there are queued there. Otherwise they are left to the other
+    /// cluster's own checks.
+    #[serde(skip)]
+    pub queues_there: bool,
     /// Time of the beginning, microseconds since 1970.
     pub began_us: u64,
     /// Duration in microseconds.
@@ -81,6 +88,8 @@ impl FullSyncReport {
             kind,
             peer: peer.map(ToString::to_string),
             cluster: None,
+            compares_all: false,
+            queues_there: false,
             began_us,
             duration_us: 0,
             arc_count: 0,
@@ -116,7 +125,8 @@ impl FullSyncReport {
     /// True if records were queued or deleted.
     #[must_use]
     pub const fn has_repaired(&self) -> bool {
-        self.source_ahead + self.sink_ahead + self.deleted_here + self.deleted_there > 0
+        let queued_there = if self.queues_there { self.sink_ahead } else { 0 };
+        self.source_ahead + queued_there + self.deleted_here + self.deleted_there > 0
     }
 
     /// True if the check has found no record that the other cluster lacks. A check that has queued
@@ -126,6 +136,18 @@ impl FullSyncReport {
         let is_whole = self.cluster.is_some() || self.differing_arc_count == 0;
         let left_count = self.missing_arc_count + self.left_range_count;
         self.fault.is_none() && left_count == 0 && self.source_ahead == 0 && is_whole
+    }
+
+    /// True if the check has found that the other cluster lacks no record of any bucket, so that losses
+    /// and missed deletes are settled.
+    pub(super) const fn settles(&self) -> bool {
+        self.compares_all && self.lacks_nothing_there()
+    }
+
+    /// True if the check has left out records that another one could compare.
+    pub(super) const fn leaves_some(&self) -> bool {
+        // Of a Riak's trees, parts can differ for ever: those of buckets that are not replicated.
+        self.compares_all && self.cluster.is_some() && !self.lacks_nothing_there()
     }
 
     /// Time until the next check may begin.
@@ -272,5 +294,19 @@ mod tests {
         ] {
             assert!(!report.lacks_nothing_there(), "{report:?}");
         }
+    }
+
+    #[test]
+    fn only_a_check_of_all_buckets_settles_anything() {
+        assert!(FullSyncReport { compares_all: true, ..report() }.settles());
+        assert!(!report().settles());
+    }
+
+    #[test]
+    fn records_that_are_newer_there_are_repaired_only_if_they_are_queued_there() {
+        let found = FullSyncReport { sink_ahead: 1, differing_arc_count: 1, ..report() };
+        assert_eq!(found.state(), FullSyncState::Differs);
+        let queued = FullSyncReport { queues_there: true, ..found };
+        assert_eq!(queued.state(), FullSyncState::Repaired);
     }
 }

@@ -150,7 +150,8 @@ impl FullSyncChange {
 }
 
 impl FullSyncSettings {
-    /// True if a check of a kind compares the records of all buckets, of all times.
+    /// True if a check of a kind is meant to compare the records of all buckets, of all times. With a
+    /// Riak cluster it leaves out buckets with another `n_val`.
     pub(super) fn compares_all(&self, kind: CheckKind) -> bool {
         matches!(kind, CheckKind::All | CheckKind::Auto) && self.scope != FullSyncScope::Bucket
     }

@@ -12,7 +12,9 @@ use quoit_model::hash::RingSize;
 use quoit_seam::{Disk, FaultyDisk, SystemClock};
 use quoit_testkit::{TestNode, key};
 use quoit_wire::Frame;
-use quoit_wire::messages::{RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord};
+use quoit_wire::messages::{
+    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbQueuePutReq, RpbQueuePutResp,
+};
 
 const RECORD_COUNT: u64 = 100;
 /// A number of records for which a check compares 16 ranges of each arc, a quarter of them in a request.
@@ -25,6 +27,8 @@ enum Records {
     Equal,
     /// Each with one event more.
     Newer,
+    /// As they are here, but those of one arc can't be told.
+    Missing,
 }
 
 /// A node with some records, whose source queues are on `disk`.
@@ -58,6 +62,9 @@ async fn full_sync(
 /// Answer of the other cluster: what this one would say, changed.
 async fn answer(store: Arc<ReplicatedStore>, records: Records, frame: Frame) -> BytesMut {
     let unknown = unknown_request(&frame);
+    if frame.clone().decode::<RpbQueuePutReq>().is_ok() {
+        return frame_of(&RpbQueuePutResp { queue_exists: true, waiting: None });
+    }
     let Ok(request) = frame.decode::<RpbClusterDigestsReq>() else { return unknown };
     let pairs = request.arcs.iter().zip(&request.ranges);
     let range = |(arc, range): (&u32, &u64)| ArcRange { arc: *arc as u16, range: *range };
@@ -85,7 +92,7 @@ async fn answer(store: Arc<ReplicatedStore>, records: Records, frame: Frame) -> 
         ring_size: 64,
         digests: Some(digests.collect::<Vec<u8>>().into()),
         records: told.records.into_iter().map(record).collect(),
-        missing_arcs: Vec::new(),
+        missing_arcs: if records == Records::Missing { vec![0] } else { Vec::new() },
         key_count: Some(TOLD_COUNT),
     })
 }
@@ -100,15 +107,22 @@ fn with_event(clock: &[u8]) -> Bytes {
 #[tokio::test]
 async fn a_check_that_ends_at_its_maximum_does_not_say_that_the_other_cluster_lacks_nothing() {
     let store = store(&FaultyDisk::new(1)).await;
-    let check = async |repair_count_max| {
-        let settings = FullSyncSettings { repair_count_max, ..FullSyncSettings::default() };
+    let check = async |repair_count_max, peer_queue: Option<&str>| {
+        let settings = FullSyncSettings {
+            repair_count_max,
+            peer_queue: peer_queue.map(str::to_owned),
+            ..FullSyncSettings::default()
+        };
         full_sync(&store, Records::Newer, settings).await.check(CheckKind::All).await
     };
-    let whole = check(1_000_000).await;
-    assert_eq!((whole.fault.as_deref(), whole.source_ahead), (None, 0));
-    assert_eq!((whole.sink_ahead, whole.left_range_count), (RECORD_COUNT, 0));
-    assert!(whole.lacks_nothing_there());
-    let cut = check(1).await;
+    // Without a queue there, the records are queued nowhere and do not count.
+    for (repair_count_max, queue) in [(1_000_000, Some("q")), (1, None)] {
+        let whole = check(repair_count_max, queue).await;
+        assert_eq!((whole.fault.as_deref(), whole.source_ahead), (None, 0));
+        assert_eq!((whole.sink_ahead, whole.left_range_count), (RECORD_COUNT, 0));
+        assert!(whole.lacks_nothing_there());
+    }
+    let cut = check(1, Some("q")).await;
     assert_eq!((cut.fault.as_deref(), cut.source_ahead), (None, 0));
     assert!(cut.sink_ahead < RECORD_COUNT && cut.left_range_count > 0, "{cut:?}");
     assert!(!cut.lacks_nothing_there());
@@ -129,5 +143,26 @@ async fn only_a_check_of_all_buckets_settles_losses() {
         store.source_queues().flush().expect("the disk is well");
         let is_complete = disk.list().expect("names").iter().any(|name| name == "COMPLETE");
         assert_eq!(is_complete, is_settled, "{scope:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_loss_wants_further_checks_while_some_records_could_not_be_compared() {
+    let settings = || FullSyncSettings { scope: FullSyncScope::All, ..FullSyncSettings::default() };
+    let bucket = Some(("default".to_owned(), "bucket".to_owned()));
+    let of_bucket = FullSyncSettings { scope: FullSyncScope::Bucket, bucket, ..settings() };
+    let store = store(&FaultyDisk::new(1)).await;
+    assert!(store.source_queues().take_loss(), "the disk is new");
+    for (records, settings, wants_more) in [
+        (Records::Missing, of_bucket, false),
+        (Records::Missing, settings(), true),
+        (Records::Equal, settings(), false),
+        // The loss is settled now.
+        (Records::Missing, settings(), false),
+    ] {
+        let full_sync = full_sync(&store, records, settings).await;
+        let report = full_sync.check(CheckKind::All).await;
+        assert_eq!((report.fault.as_deref(), report.has_repaired()), (None, false));
+        assert_eq!(full_sync.wants_more_after(&report, true), wants_more, "{report:?}");
     }
 }

@@ -350,6 +350,7 @@ fn parts_of(range: &ArcRange) -> impl Iterator<Item = ArcRange> + use<> {
 struct Repair {
     from_here: Vec<Bytes>,
     from_there: Vec<Bytes>,
+    /// Number of records that were or will be queued, here or there.
     count: usize,
 }
 
@@ -361,7 +362,8 @@ impl Repair {
         report: &mut FullSyncReport,
     ) {
         for Difference { key, direction, modified_us, .. } in found {
-            self.count += 1;
+            let is_queued = direction != DifferenceDirection::FromThere || report.queues_there;
+            self.count += usize::from(is_queued);
             let known = report.modified_us.unwrap_or((modified_us, modified_us));
             report.modified_us = Some((known.0.min(modified_us), known.1.max(modified_us)));
             if let Ok(named) = KeyRef::decode(&key) {
