@@ -83,9 +83,15 @@ pub(crate) struct JournalFile {
     synced_bytes: u64,
     /// Lower bound of the sequence numbers in the file.
     first: EntrySequence,
+    /// True if it was told that the file is damaged.
+    is_loss_told: bool,
 }
 
 impl JournalFile {
+    fn of(number: u32, file: Arc<dyn DiskFile>, size_bytes: u64, first: EntrySequence) -> Self {
+        Self { number, file, size_bytes, synced_bytes: 0, first, is_loss_told: false }
+    }
+
     /// Syncs the file. Blocks.
     ///
     /// # Errors
@@ -131,7 +137,7 @@ impl Journal {
             let count = file.read_at(&mut head, 0)?;
             // The head was never written completely, so the file has no entries.
             let Some(first) = read_head(&head[..count], &disk.path(), number)? else { continue };
-            files.push_back(JournalFile { number, file, size_bytes, synced_bytes: 0, first });
+            files.push_back(JournalFile::of(number, file, size_bytes, first));
         }
         Ok(Self {
             disk,
@@ -214,7 +220,7 @@ impl Journal {
         let file = self.disk.open(&file_name(number), true)?;
         file.write_at(&file_head(number, first), 0)?;
         let size_bytes = FILE_HEAD_BYTES as u64;
-        self.files.push_back(JournalFile { number, file, size_bytes, synced_bytes: 0, first });
+        self.files.push_back(JournalFile::of(number, file, size_bytes, first));
         self.is_active = true;
         self.has_new_files = true;
         Ok(())
@@ -285,6 +291,17 @@ impl Journal {
     /// Disk faults.
     pub(crate) fn read(&self, from: Cursor) -> Result<JournalRead, StoreError> {
         self.reader(from).read()
+    }
+
+    /// Notes that a read from a position has met damage. True if that was not told of the file before.
+    /// Nothing is appended to the file any more, because readers skip what comes after the damage.
+    pub(crate) fn tell_loss(&mut self, from: Cursor) -> bool {
+        let newest = self.files.back().map(|file| file.number);
+        let Some(file) = self.files.iter_mut().find(|file| file.number >= from.file) else {
+            return true;
+        };
+        self.is_active &= newest != Some(file.number);
+        !std::mem::replace(&mut file.is_loss_told, true)
     }
 
     /// The part of the journal after a position.

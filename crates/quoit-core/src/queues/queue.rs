@@ -256,12 +256,12 @@ impl Queue {
     }
 
     /// Reads the next entries from the journal if the window is empty. True if entries are lost because
-    /// the journal is damaged.
+    /// the journal is damaged, and no queue has told so of the same file before.
     #[must_use]
-    pub(crate) fn fill_window(&mut self, journal: Option<&Journal>) -> bool {
+    pub(crate) fn fill_window(&mut self, mut journal: Option<&mut Journal>) -> bool {
         let mut has_lost = false;
         while self.window.is_empty()
-            && let (Some(behind), Some(journal)) = (&mut self.behind, journal)
+            && let (Some(behind), Some(journal)) = (&mut self.behind, &mut journal)
         {
             let read = match journal.read(behind.cursor) {
                 Ok(read) => read,
@@ -277,7 +277,7 @@ impl Queue {
                 }
             };
             behind.has_failed = false;
-            has_lost |= read.has_lost;
+            has_lost |= read.has_lost && journal.tell_loss(behind.cursor);
             let number = self.number;
             for JournalEntry { entry, queues } in read.entries {
                 if queues.contains(&number) && entry.sequence >= behind.first {

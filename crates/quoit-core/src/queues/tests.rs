@@ -526,6 +526,38 @@ fn damage_that_is_met_after_the_start_is_a_loss() {
 }
 
 #[test]
+fn damage_is_one_loss_for_all_queues_that_meet_it() {
+    let open = |disk: &FaultyDisk| {
+        let queues = QueueDefinition::read_list("one:any|two:any|three:any").0;
+        let settings = SourceQueueSettings { queues, ..settings() };
+        SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens")
+    };
+    let disk = FaultyDisk::new(14);
+    let queues = open(&disk);
+    settle_losses(&queues);
+    (0..10).for_each(|number| push(&queues, 0, number));
+    let name = file_name(1);
+    let last = disk.bytes(&name).expect("the journal's file").len() - 1;
+    disk.flip_bit(&name, last, 0);
+    assert_eq!(drain(&queues, "one"), (0..9).collect::<Vec<u64>>());
+    assert!(queues.take_loss(), "a full-sync has to find the last write");
+    settle_losses(&queues);
+    push(&queues, 0, 10);
+    for name in ["two", "three"] {
+        let expected: Vec<u64> = (0..9).chain([10]).collect();
+        assert_eq!(drain(&queues, name), expected, "a later write is not lost with the damage");
+    }
+    assert!(!queues.take_loss(), "the same damage");
+
+    let queues = open(&disk.kill());
+    assert!(queues.take_loss(), "the next process meets it again");
+    for name in ["one", "two", "three"] {
+        drain(&queues, name);
+    }
+    assert!(!queues.take_loss());
+}
+
+#[test]
 fn a_file_whose_sync_was_not_tried_because_another_sync_failed_is_synced_by_the_next_flush() {
     let disk = FaultyDisk::new(12);
     let queues = open(&disk, 1);

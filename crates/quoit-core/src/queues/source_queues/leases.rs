@@ -37,7 +37,7 @@ impl SourceQueues {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
-        let has_lost = queue.fill_window(state.journal.as_ref());
+        let has_lost = queue.fill_window(state.journal.as_mut());
         let taken = queue.take(lease.map(|lease| lease.number), now_us);
         if has_lost {
             state.note_lost_entries();

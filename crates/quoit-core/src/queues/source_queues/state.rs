@@ -204,7 +204,7 @@ impl QueuesState {
 
     /// Restores the queues from the journal, which is read completely.
     pub(super) fn restore(&mut self) -> Result<(), StoreError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(journal) = &mut self.journal else { return Ok(()) };
         let needed: BTreeMap<QueueNumber, EntrySequence> =
             self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
         // Entries that were not synced may have gone with a power cut.
@@ -227,7 +227,7 @@ impl QueuesState {
                     }
                 }
             }
-            has_lost |= read.has_lost;
+            has_lost |= read.has_lost && journal.tell_loss(cursor);
             cursor = read.next;
             if read.at_end {
                 break;
