@@ -90,6 +90,33 @@ struct OnlyCopy<'c> {
     fetched: &'c Fetched,
     /// True if it was stored, or can't be.
     is_settled: bool,
+    /// True if it was logged that a connection without a sink holds it.
+    is_told: bool,
+}
+
+impl OnlyCopy<'_> {
+    /// Bucket and key, for the log.
+    fn name(&self) -> (String, String) {
+        let Fetched { bucket_type, bucket, key, .. } = self.fetched;
+        let bucket = bucket_name(BucketRef { bucket_type, bucket });
+        (bucket, String::from_utf8_lossy(key).into_owned())
+    }
+
+    /// Logs once that the entry is held if the connection's task was asked to end: no figures show the
+    /// fault any more.
+    fn tell_held(&mut self, fault: &StoringError) {
+        if self.is_told || !self.context.end.is_wanted() {
+            return;
+        }
+        self.is_told = true;
+        let (bucket, key) = self.name();
+        tracing::warn!(
+            peer = %self.context.address,
+            bucket,
+            key,
+            "sink: an entry of a connection that ends is held until it can be stored: {fault}"
+        );
+    }
 }
 
 impl Drop for OnlyCopy<'_> {
@@ -97,12 +124,11 @@ impl Drop for OnlyCopy<'_> {
         if self.is_settled {
             return;
         }
-        let Fetched { bucket_type, bucket, key, .. } = self.fetched;
-        let name = BucketRef { bucket_type, bucket };
+        let (bucket, key) = self.name();
         tracing::error!(
             peer = %self.context.address,
-            bucket = bucket_name(name),
-            key = %String::from_utf8_lossy(key),
+            bucket,
+            key,
             "sink: an entry is lost, because the node stops before it could be stored: full-sync finds it"
         );
         self.context.store.stats().count(Counter::SinkErrors);
@@ -118,7 +144,7 @@ async fn store_until_stored<'w>(
     mut permit: Result<SemaphorePermit<'w>, AcquireError>,
 ) {
     let mut rest = REST_MIN;
-    let mut only_copy = OnlyCopy { context, fetched, is_settled: false };
+    let mut only_copy = OnlyCopy { context, fetched, is_settled: false, is_told: false };
     loop {
         let began_us = context.store.clock().monotonic_us();
         match store(context, fetched).await {
@@ -140,6 +166,7 @@ async fn store_until_stored<'w>(
             Err(fault) => {
                 context.figures.note_fault(fault.to_string());
                 context.store.stats().count(Counter::SinkErrors);
+                only_copy.tell_held(&fault);
                 drop(permit);
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(REST_MAX);
