@@ -213,8 +213,10 @@ impl RequestLog {
             self.hot.lock().count(now_us, &key);
             self.slow.turn(now_us);
             self.large.turn(now_us);
-            if !request.failed && !is_large && request.size_bytes > 0 {
-                // It may have been large before. A size of 0 is unknown.
+            let is_get = request.kind == RequestKind::Get;
+            if is_get && !request.failed && !is_large && request.size_bytes > 0 {
+                // It may have been large before. A size of 0 is unknown, and a write tells the size of
+                // its own value, beside which the object may have others.
                 self.large.drop_records(|kept| kept.key[..] == key[..]);
             }
         }
@@ -250,7 +252,7 @@ impl RequestLog {
 
     /// The largest objects that were read or written in the last ten to twenty minutes, largest first,
     /// each once. An object that has shrunk below the smallest listed one leaves the list with the next
-    /// of its requests that is sampled.
+    /// of its reads that is sampled.
     #[must_use]
     pub fn largest(&self, clock: &dyn Clock) -> Vec<LargeObject> {
         self.large.all(clock.monotonic_us())
@@ -338,15 +340,30 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_large_no_more_is_not_told_after_a_sampled_request() {
+    fn an_object_that_is_large_no_more_is_not_told_after_a_sampled_read() {
         let (log, clock) = (RequestLog::new(RequestLogSettings::default()), ManualClock::at(1));
         log.note(&clock, &request(b"a", 1, 10_000));
         log.note(&clock, &request(b"b", 1, 20_000));
         // The size of a deleted object and of a changed data type is not told.
         (0..SAMPLE_INTERVAL).for_each(|_| log.note(&clock, &request(b"b", 1, 0)));
+        // A write of a small value may have left a large sibling.
+        let put = Finished { kind: RequestKind::Put, ..request(b"b", 1, 10) };
+        (0..SAMPLE_INTERVAL).for_each(|_| log.note(&clock, &put));
         (0..SAMPLE_INTERVAL).for_each(|_| log.note(&clock, &request(b"a", 1, 10)));
         let told: Vec<_> = log.largest(&clock).iter().map(|each| key_of(&each.key)).collect();
         assert_eq!(told, [b"b".to_vec()]);
+    }
+
+    #[test]
+    fn an_object_that_leaves_a_full_list_makes_room_for_a_smaller_one() {
+        let settings = RequestLogSettings { slow_count_max: 0, key_count_max: 2 };
+        let (log, clock) = (RequestLog::new(settings), ManualClock::at(1));
+        log.note(&clock, &request(b"a", 1, 20_000));
+        log.note(&clock, &request(b"b", 1, 10_000));
+        (0..SAMPLE_INTERVAL).for_each(|_| log.note(&clock, &request(b"a", 1, 10)));
+        log.note(&clock, &request(b"c", 1, 5_000));
+        let told: Vec<_> = log.largest(&clock).iter().map(|each| key_of(&each.key)).collect();
+        assert_eq!(told, [b"b".to_vec(), b"c".to_vec()]);
     }
 
     #[test]

@@ -79,9 +79,13 @@ impl<T: Clone> TopWindow<T> {
         }
     }
 
-    /// Drops items of both windows.
+    /// Drops items of both windows. If this window has room then, it admits lower items again.
     pub(super) fn drop_records(&self, is_dropped: impl Fn(&T) -> bool) {
-        self.kept.lock().drop_records(is_dropped);
+        let mut kept = self.kept.lock();
+        kept.drop_records(is_dropped);
+        if kept.now.len() < self.count_max {
+            self.floor.store(self.rank_min, Ordering::Relaxed);
+        }
     }
 
     /// All items of both windows, highest rank first.
