@@ -38,6 +38,8 @@ struct SessionUse {
     job: Bytes,
     /// Function that ends the session; `None` until it is compiled.
     end: Option<SessionEnder>,
+    /// True if the job has ended.
+    is_ended: bool,
 }
 
 #[derive(Default)]
@@ -56,13 +58,13 @@ impl KeptSessions {
     fn begin_use(&mut self, job: Bytes) -> UseNumber {
         let number = self.next;
         self.next = UseNumber(number.0 + 1);
-        self.in_use.insert(number, SessionUse { job, end: None });
+        self.in_use.insert(number, SessionUse { job, end: None, is_ended: false });
         number
     }
 }
 
 /// A session that a batch uses. When this is dropped, the session is kept for the next batch, unless a
-/// call has failed.
+/// call has failed or the job has ended.
 pub(crate) struct SessionInUse<'w> {
     sessions: &'w MapSessions,
     clock: &'w dyn Clock,
@@ -93,8 +95,10 @@ impl Drop for SessionInUse<'_> {
     fn drop(&mut self) {
         let now_us = self.clock.monotonic_us();
         let mut kept = self.sessions.kept.lock();
-        kept.in_use.remove(&self.number);
-        if let Some(session) = self.session.take() {
+        let is_ended = kept.in_use.remove(&self.number).is_some_and(|of_batch| of_batch.is_ended);
+        if let Some(session) = self.session.take()
+            && !is_ended
+        {
             kept.idle.insert(self.work.sent.clone(), (now_us, session));
         }
     }
@@ -127,18 +131,26 @@ impl MapSessions {
             None => engine.open(&work.sent.job, work.scripts())?,
         };
         if let Some(of_batch) = self.kept.lock().in_use.get_mut(&in_use.number) {
-            of_batch.end = Some(session.ender());
+            let end = session.ender();
+            if of_batch.is_ended {
+                // The job has ended while the session was compiled. The session refuses calls then.
+                end();
+            }
+            of_batch.end = Some(end);
         }
         in_use.session = Some(session);
         Ok(Some(in_use))
     }
 
-    /// Drops the unused sessions of a job, and ends calls under way in its other sessions.
+    /// Drops the unused sessions of a job, and ends its other sessions, also those that are being
+    /// compiled, with the calls under way in them.
     pub(crate) fn end(&self, job: &[u8]) {
         let mut kept = self.kept.lock();
         kept.idle.retain(|work, _| *work.job != *job);
-        let of_job = kept.in_use.values().filter(|of_batch| *of_batch.job == *job);
-        of_job.filter_map(|of_batch| of_batch.end.as_ref()).for_each(|end| end());
+        for of_batch in kept.in_use.values_mut().filter(|of_batch| *of_batch.job == *job) {
+            of_batch.is_ended = true;
+            of_batch.end.iter().for_each(|end| end());
+        }
     }
 
     /// Sets the engine that runs scripts. Only the first call has an effect.
@@ -178,6 +190,7 @@ mod tests {
     use quoit_mapreduce::{PhaseKind, ScriptText};
     use quoit_model::etf::Term;
     use quoit_seam::ManualClock;
+    use std::sync::Weak;
 
     /// An engine whose sessions note in a list that they were ended, by their numbers.
     #[derive(Default, Debug)]
@@ -203,6 +216,24 @@ mod tests {
         }
     }
 
+    /// An engine for which a job ends while its session is compiled.
+    #[derive(Debug)]
+    struct LateEngine {
+        inner: CountingEngine,
+        sessions: Weak<MapSessions>,
+    }
+
+    impl ScriptEngine for LateEngine {
+        fn open(
+            &self,
+            job: &Bytes,
+            scripts: Vec<(usize, ScriptText, Term)>,
+        ) -> Result<Box<dyn ScriptSession>, ScriptFault> {
+            self.sessions.upgrade().expect("the test has them").end(job);
+            self.inner.open(job, scripts)
+        }
+    }
+
     impl ScriptSession for NumberedSession {
         fn ender(&self) -> SessionEnder {
             let (number, ended) = (self.number, Arc::clone(&self.ended));
@@ -214,14 +245,32 @@ mod tests {
         }
     }
 
+    /// A phase of the job `job`.
+    fn work() -> NodeWork {
+        let kind = PhaseKind::Link { bucket: None, tag: None };
+        let sent = MapWork { job: Bytes::from_static(b"job"), ..MapWork::default() };
+        NodeWork { phase: 0, kind, reduce: None, sent }
+    }
+
+    #[test]
+    fn a_session_whose_job_ends_while_it_is_compiled_is_ended_and_not_kept() {
+        let (sessions, clock) = (Arc::new(MapSessions::default()), ManualClock::at(1));
+        let inner = CountingEngine::default();
+        let ended = Arc::clone(&inner.ended);
+        sessions.run_with(Arc::new(LateEngine { inner, sessions: Arc::downgrade(&sessions) }));
+        let work = work();
+        let session = sessions.take(&work, &clock).expect("it compiles").expect("there is room");
+        assert_eq!(*ended.lock(), [1]);
+        drop(session);
+        assert_eq!(sessions.count(), 0);
+    }
+
     #[test]
     fn the_end_of_a_job_ends_each_session_in_use_although_others_of_the_job_are_done() {
         let (sessions, clock) = (MapSessions::default(), ManualClock::at(1));
         let engine = Arc::new(CountingEngine::default());
         sessions.run_with(Arc::clone(&engine) as Arc<dyn ScriptEngine>);
-        let kind = PhaseKind::Link { bucket: None, tag: None };
-        let sent = MapWork { job: Bytes::from_static(b"job"), ..MapWork::default() };
-        let work = NodeWork { phase: 0, kind, reduce: None, sent };
+        let work = work();
         let take = || sessions.take(&work, &clock).expect("it compiles").expect("there is room");
         let (first, second, third) = (take(), take(), take());
         drop(second);
