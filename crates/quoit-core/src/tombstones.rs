@@ -138,10 +138,10 @@ impl NotedTombstones {
         }
     }
 
-    /// Queues a tombstone that another cluster has reaped, like [`NotedTombstones::reap_soon`], unless the
-    /// queue is full. Its reap is not queued for other clusters again.
+    /// Queues a tombstone that another cluster has reaped, like [`NotedTombstones::reap_soon`]. Its reap is
+    /// not queued for other clusters again. The caller has reserved room for it.
     pub(crate) fn reap_as_elsewhere(&self, now_us: u64, tombstone: (Bytes, Partition, u64)) {
-        self.insert(std::iter::once(wanted(now_us, tombstone, true)));
+        self.queue.lock().push(wanted(now_us, tombstone, true));
     }
 
     /// Waits until the queue has room for so many tombstones, and reserves it.

@@ -20,9 +20,10 @@ impl Reaper {
     ///
     /// # Errors
     ///
-    /// Errors of the engine. The next scan finds the tombstones that were not reaped.
+    /// Errors of the engine. Tombstones that an operator wants reaped are tried again later; the next
+    /// scan finds the others that were not reaped. A damaged record is no error, and stays.
     pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
-        let due = self.due_tombstones(delay_ms).await?;
+        let mut due = self.due_tombstones(delay_ms).await?;
         let reaper = Arc::clone(self);
         let reap = move || {
             if reaper.hook.may_receive_older() {
@@ -32,17 +33,29 @@ impl Reaper {
                         reaper.reap_later(due);
                         return Ok(0);
                     }
-                    recorded => recorded.map_err(|fault| reaper.scan_again(fault))?,
+                    Err(fault) => return Err(reaper.put_off(due, fault)),
+                    Ok(()) => {}
                 }
             }
-            let reap = |noted| {
+            let mut reaped_count = 0;
+            for index in 0..due.len() {
                 yield_to_requests();
-                reaper.reap(noted).map(usize::from)
-            };
-            let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
-            reaped.map_err(|fault| reaper.scan_again(fault.into()))
+                match reaper.reap(&due[index]) {
+                    Ok(is_reaped) => reaped_count += usize::from(is_reaped),
+                    Err(StoreError::Corrupt { .. }) => {}
+                    Err(fault) => return Err(reaper.put_off(due.split_off(index), fault.into())),
+                }
+            }
+            Ok(reaped_count)
         };
         self.local.settings.blocking.aside(reap).await
+    }
+
+    /// Puts back the tombstones that an operator wants reaped, because no scan may find them, and
+    /// requests a scan for the others.
+    fn put_off(&self, due: Vec<NotedTombstone>, fault: RequestError) -> RequestError {
+        self.reap_later(due.into_iter().filter(|noted| noted.is_wanted).collect());
+        self.scan_again(fault)
     }
 
     /// Makes reap records of the tombstones that are stored unchanged.

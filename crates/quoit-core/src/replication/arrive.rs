@@ -238,7 +238,8 @@ impl Replication {
     ///
     /// # Errors
     ///
-    /// Invalid names, unknown bucket types, engine faults.
+    /// Invalid names, unknown bucket types, engine faults, and `Overload` if too many tombstones wait to
+    /// be reaped.
     pub async fn reap_arrived(
         &self,
         encoded: &Bytes,
@@ -255,6 +256,7 @@ impl Replication {
         };
         let tombstone = decode(&stored)?;
         if tombstone.clock == *clock {
+            let _room = self.tombstones.room_for(1).await?;
             self.tombstones.reap_as_elsewhere(
                 self.local.clock.unix_us(),
                 (encoded.clone(), at.partition, tombstone.digest()),

@@ -1,10 +1,13 @@
 //! Deletes, tombstones, and their reaping.
 
-use crate::one_node::fixture::{SECOND_US, fixture, fixture_with, key, put_of, values};
+use crate::one_node::fixture::{SECOND_US, fixture, fixture_on, fixture_with, key, put_of, values};
 use bytes::Bytes;
 use quoit_core::{Arrival, DeleteMode, DeleteRequest, Deleted, PutRequest, StoreSettings};
 use quoit_model::props::Quorum;
+use quoit_seam::{Disk, FaultyDisk, Threads};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use serde_json::json;
+use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_leaves_a_tombstone_that_is_reaped_when_it_is_due() {
@@ -20,6 +23,32 @@ async fn a_delete_leaves_a_tombstone_that_is_reaped_when_it_is_due() {
     fixture.clock.advance_us(200_000);
     assert_eq!(fixture.reap().await, 1);
     assert_eq!(fixture.get(at).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_tombstone_does_not_keep_others_from_being_reaped() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let of_engine = Arc::clone(&disk);
+    let fixture = fixture_on(StoreSettings::default(), |ring_size, clock| {
+        let settings =
+            BitcaskSettings { ring_size, recent_writes_bytes: 0, ..BitcaskSettings::new(1) };
+        let (engine, _) = BitcaskEngine::open(of_engine, clock, &Threads, settings).unwrap();
+        Arc::new(engine)
+    });
+    for name in ["damaged", "one", "two"] {
+        fixture.put(key("default", name), "v").await;
+        fixture.store.delete(DeleteRequest::of(key("default", name))).await.unwrap();
+    }
+    assert_eq!(fixture.reap().await, 0, "all three are queued");
+    for name in disk.list().unwrap().into_iter().filter(|name| name.ends_with(".log")) {
+        let bytes = disk.bytes(&name).unwrap();
+        if let Some(offset) = bytes.windows(7).rposition(|part| part == b"damaged") {
+            disk.flip_bit(&name, offset, 0);
+        }
+    }
+    fixture.clock.advance_us(10 * SECOND_US);
+    assert_eq!(fixture.reap().await, 2);
+    assert_eq!(fixture.get(key("default", "two")).await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
