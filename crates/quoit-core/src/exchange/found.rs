@@ -27,11 +27,12 @@ impl AntiEntropy {
             looks += 1;
             let mut damaged: BTreeSet<_> =
                 self.local.engine.take_found_damage().into_iter().collect();
-            if !damaged.is_empty() {
+            // Those that wait are tried again with the others, however often the engine meets them.
+            damaged.retain(|record| !waiting.contains(record));
+            let found_count = damaged.len();
+            if found_count > 0 {
                 self.healing.met.notify_one();
             }
-            let found_count = damaged.difference(&waiting).count();
-            waiting.retain(|record| !damaged.contains(record));
             if looks % RETRY_LOOKS == 0 {
                 damaged.append(&mut waiting);
             }
