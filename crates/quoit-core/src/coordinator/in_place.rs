@@ -316,8 +316,7 @@ impl Coordinator {
         let updated = self.local.records.update_plain(&at, before, Access::NoWait, &mut change);
         let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
         self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
-        let replicated = replicated.filter(|_| replicates);
-        Ok(Some(match replicated {
+        Ok(Some(match replicated.filter(|_| replicates) {
             None => {
                 // A write that waits for nothing is never slow enough for the request log.
                 let name = (quorums.dw > 0).then(|| Bytes::copy_from_slice(&encoded));

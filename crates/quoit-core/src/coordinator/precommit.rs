@@ -1,9 +1,9 @@
 //! Pre-commit hooks: the built-in checks of values before they are stored, and the refusal of writes whose
 //! bucket has a hook that this server can't run (property `precommit`).
 //!
-//! The node that a client asks checks puts and updates of data types, before another node coordinates them. The
-//! coordinator of a delete runs the hooks once it knows that there is something to delete, as Riak does. Riak
-//! has no hooks in buckets that are written once: there only the built-in checks run. Objects from other
+//! The node that a client asks checks puts and updates of data types, before another node coordinates them.
+//! The coordinator of a delete runs the hooks once it knows that there is something to delete, as Riak does.
+//! Riak has no hooks in buckets that are written once: there only the built-in checks run. Objects from other
 //! clusters were checked where they were written.
 
 use crate::coordinator::Coordinator;
