@@ -13,7 +13,7 @@ use crate::change::Change;
 use crate::change::Decision;
 use crate::command::Command;
 use crate::control::codec::encode_decision;
-use crate::control::group::{AgreedTombstones, GroupError, STEP_TIMEOUT};
+use crate::control::group::{CommittedDecision, GroupError, STEP_TIMEOUT};
 use crate::control::link::LinkError;
 use crate::control::types::RaftId;
 use crate::error::ChangeError;
@@ -113,7 +113,7 @@ impl ControlPlane {
             return Ok(true);
         }
         let decision = Decision { base: Some(state.revision()), changes };
-        let AgreedTombstones { applied, index } = self.agree(decision).await?;
+        let CommittedDecision { applied, index } = self.agree(decision).await?;
         self.wait_applied(cluster, index, deadline).await?;
         Ok(applied)
     }
@@ -154,14 +154,14 @@ impl ControlPlane {
         Ok(index)
     }
 
-    async fn agree(&self, decision: Decision) -> Result<AgreedTombstones, Attempt> {
+    async fn agree(&self, decision: Decision) -> Result<CommittedDecision, Attempt> {
         let Some(leader) = self.other_leader().await? else {
             return Ok(self.group().propose(decision).await?);
         };
         let header = encode_decision(&decision);
         let asked = self.link().call(leader, METHOD_PROPOSE, &header, &[], STEP_TIMEOUT).await;
         let Proposed { applied, index } = asked?;
-        Ok(AgreedTombstones { applied, index })
+        Ok(CommittedDecision { applied, index })
     }
 
     /// Waits until this node has applied the log up to an entry, or no longer belongs to the cluster,

@@ -395,7 +395,7 @@ pub(crate) fn take_first(
             out.extend_from_slice(&incoming.object);
             Verdict::Put(incoming.meta)
         }
-        ArrivalDecision::MergePause(rest) => {
+        ArrivalDecision::Rest(rest) => {
             rest.encode_into(out);
             Verdict::Put(RecordMeta::of(&rest, incoming.meta.n_val_class))
         }

@@ -33,10 +33,10 @@ fn missing_its_tables(
 ) -> Result<Option<usize>, RiakFilesError> {
     let mut best = (0, None);
     for (place, partition) in partitions.iter().enumerate() {
-        let may_need_pages = partition.engine == Engine::LevelDb
+        let may_match = partition.engine == Engine::LevelDb
             && partition.index == slow.index
             && partition.slow_directory.is_none();
-        if may_need_pages {
+        if may_match {
             let alone = LevelDbScan::open(&partition.directory, None)?.missing_tables();
             let both = LevelDbScan::open(&partition.directory, Some(&slow.directory))?;
             let found = alone.saturating_sub(both.missing_tables());

@@ -39,7 +39,7 @@ async fn until_done(
     let Some(operator) = operator else { return Ok(()) };
     let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
         let text = format!("changes of {of} come to no end:{}", describe_cluster_state(ground));
-        return Err(Violation::new(Fault::ForwardFailure, text));
+        return Err(Violation::new(Fault::Unanswered, text));
     };
     done.map_err(broken)
 }

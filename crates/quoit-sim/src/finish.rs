@@ -296,7 +296,7 @@ where
         ground.trace.note("run", &format!("{what} -> {failure}"));
         if ground.time.now_us() > give_up_us {
             let text = format!("{what} still fails: {failure}");
-            return Err(Violation::new(Fault::ForwardFailure, text));
+            return Err(Violation::new(Fault::Unanswered, text));
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }

@@ -227,7 +227,7 @@ impl Links {
         for link in &self.replication.links {
             let Some((mut found, [from, to])) = compare(&self.ground, *link, random).await else {
                 let text = format!("{link:?} can't be compared");
-                return Err(Violation::new(Fault::ForwardFailure, text));
+                return Err(Violation::new(Fault::Unanswered, text));
             };
             found.retain(|each| {
                 let is_lasting = !self.replication.has_full_sync
@@ -262,12 +262,12 @@ fn check_queues(ground: &RunContext) -> Result<(), Violation> {
     for machine in ground.in_service() {
         let Some(store) = machine.store() else {
             let text = format!("{} does not serve, so its queues are unknown", machine.name);
-            return Err(Violation::new(Fault::ForwardFailure, text));
+            return Err(Violation::new(Fault::Unanswered, text));
         };
         for queue in store.source_queues().status() {
             if queue.is_suspended {
                 let text = format!("{}: {} is suspended", machine.name, queue.name);
-                return Err(Violation::new(Fault::ForwardFailure, text));
+                return Err(Violation::new(Fault::Unanswered, text));
             }
             let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
             let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;

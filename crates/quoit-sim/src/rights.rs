@@ -49,7 +49,7 @@ const LIMIT_US: u64 = 5_000_000;
 /// The permissions as the cluster has acknowledged them. Each is on a bucket of its own, so that a node's
 /// decisions show which changes it knows.
 #[derive(Debug, Default)]
-struct AgreedTombstones {
+struct AgreedPermissions {
     /// Number of permissions requested so far.
     count: u32,
     /// Number of the last permission, and the time when its grant was acknowledged; `None` once its
@@ -62,7 +62,7 @@ struct AgreedTombstones {
 /// The permissions of a run.
 #[derive(Clone)]
 pub struct Rights {
-    agreed: Arc<Mutex<AgreedTombstones>>,
+    agreed: Arc<Mutex<AgreedPermissions>>,
     /// Setting of all nodes.
     while_cut_off: CutOffLoginPolicy,
 }

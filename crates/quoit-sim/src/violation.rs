@@ -27,7 +27,7 @@ pub enum Fault {
     /// Replicas of a key differ after all faults were repaired.
     Diverged,
     /// A request fails after all faults were repaired.
-    ForwardFailure,
+    Unanswered,
     /// A member uses a retired layout, or a partition moved before all members used the new layout.
     Outdated,
     /// An engine does not hold the records that were written to it, or that it has called durable.

@@ -48,8 +48,8 @@ pub(crate) struct NamedFile {
 ///
 /// When the text has neither form.
 pub(crate) fn agent_address(text: &str) -> Result<Target, ConfigError> {
-    let counts_nothing = !text.contains(':') || text.ends_with(']');
-    match counts_nothing {
+    let has_no_port = !text.contains(':') || text.ends_with(']');
+    match has_no_port {
         true => Target::parse(&format!("{text}:{DEFAULT_PORT}")),
         false => Target::parse(text),
     }

@@ -34,7 +34,7 @@ enum OperationValue {
     None,
     /// A drawn value of this size in bytes.
     OfSize(u64),
-    ScriptReturn(SessionValue),
+    FromSession(SessionValue),
 }
 
 impl Inputs {
@@ -76,7 +76,7 @@ impl Inputs {
             Some(SessionValue::Integer(number)) => self.key.take(Value::Integer(number)),
             Some(SessionValue::Bytes(bytes)) => self.key.take(Value::Bytes(&bytes)),
         }
-        self.value = value.map_or(OperationValue::None, OperationValue::ScriptReturn);
+        self.value = value.map_or(OperationValue::None, OperationValue::FromSession);
     }
 
     /// Ends the operation, whatever its outcome.
@@ -153,10 +153,10 @@ impl Inputs {
             OperationValue::OfSize(size_bytes) => {
                 Ok(self.values.of_size(*size_bytes, &mut self.random))
             }
-            OperationValue::ScriptReturn(SessionValue::Integer(number)) => {
+            OperationValue::FromSession(SessionValue::Integer(number)) => {
                 Ok(Value::Integer(*number))
             }
-            OperationValue::ScriptReturn(SessionValue::Bytes(bytes)) => Ok(Value::Bytes(bytes)),
+            OperationValue::FromSession(SessionValue::Bytes(bytes)) => Ok(Value::Bytes(bytes)),
         }
     }
 
@@ -182,8 +182,8 @@ impl Inputs {
     pub fn next_shared_bytes(&mut self) -> Result<Bytes, Exhausted> {
         match &self.value {
             OperationValue::None => self.values.generate_shared(&mut self.random),
-            OperationValue::ScriptReturn(SessionValue::Bytes(bytes)) => Ok(bytes.clone()),
-            OperationValue::OfSize(_) | OperationValue::ScriptReturn(SessionValue::Integer(_)) => {
+            OperationValue::FromSession(SessionValue::Bytes(bytes)) => Ok(bytes.clone()),
+            OperationValue::OfSize(_) | OperationValue::FromSession(SessionValue::Integer(_)) => {
                 Ok(Bytes::copy_from_slice(self.next_bytes()?))
             }
         }

@@ -69,7 +69,7 @@ pub(super) enum ScriptReturn {
     Text(String),
     Bytes(Vec<u8>),
     /// The fields of an object that is not a list, except fields that are functions.
-    FieldReader(Vec<(String, ScriptReturn)>),
+    Fields(Vec<(String, ScriptReturn)>),
     /// Any other value, with the name of its type.
     Other(&'static str),
 }
@@ -83,7 +83,7 @@ impl ScriptReturn {
             Self::Number(number) => format!("the number {number}"),
             Self::Text(_) => "a text".to_owned(),
             Self::Bytes(_) => "bytes".to_owned(),
-            Self::FieldReader(_) => "an object".to_owned(),
+            Self::Fields(_) => "an object".to_owned(),
             Self::Other(type_name) => format!("a value of the type {type_name}"),
         }
     }
@@ -345,7 +345,7 @@ fn given<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<
             let (name, value) = property?;
             Ok((name, plain(value, to_latin1)?))
         });
-        return fields.collect::<rquickjs::Result<_>>().map(ScriptReturn::FieldReader);
+        return fields.collect::<rquickjs::Result<_>>().map(ScriptReturn::Fields);
     }
     plain(value, to_latin1)
 }

@@ -105,7 +105,7 @@ impl Session {
     fn step_of(&self, gave: ScriptReturn) -> Result<SessionStep, String> {
         let (operation, mut fields) = match gave {
             ScriptReturn::Text(operation) => (operation, Vec::new()),
-            ScriptReturn::FieldReader(fields) => {
+            ScriptReturn::Fields(fields) => {
                 let unknown = fields.iter().find(|(name, _)| !FIELDS.contains(&name.as_str()));
                 if let Some((unknown, _)) = unknown {
                     let known = FIELDS.join(", ");

@@ -84,7 +84,7 @@ impl From<StoreError> for GroupError {
 
 /// A decision that is committed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AgreedTombstones {
+pub(crate) struct CommittedDecision {
     /// True if the changes were applied; false if the state had another revision by then.
     pub(crate) applied: bool,
     /// Index of the entry.
@@ -119,7 +119,7 @@ pub(crate) struct Group {
 }
 
 /// Changes that hold on every state, and the channel of the call that waits for their outcome.
-type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<AgreedTombstones, GroupError>>);
+type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<CommittedDecision, GroupError>>);
 
 /// Whether the node may take part in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -339,7 +339,10 @@ impl Group {
     /// Changes that hold on every state are batched: those that arrive while such an entry is being
     /// committed form the next one. After a commit of a layout all members report at once that they serve
     /// by it, and each entry costs each member two synced writes.
-    pub(crate) async fn propose(&self, decision: Decision) -> Result<AgreedTombstones, GroupError> {
+    pub(crate) async fn propose(
+        &self,
+        decision: Decision,
+    ) -> Result<CommittedDecision, GroupError> {
         if decision.base.is_some() {
             return self.append(decision).await;
         }
@@ -362,13 +365,13 @@ impl Group {
         agreed
     }
 
-    async fn append(&self, decision: Decision) -> Result<AgreedTombstones, GroupError> {
+    async fn append(&self, decision: Decision) -> Result<CommittedDecision, GroupError> {
         let raft = self.raft().await?;
         // If the node led and was cut off, `openraft` may never report the outcome of an entry.
         let written = timeout(STEP_TIMEOUT, raft.client_write(decision)).await;
         match written.map_err(|_| GroupError::NotLeader)? {
             Ok(written) => {
-                Ok(AgreedTombstones { applied: written.data.applied, index: written.log_id.index })
+                Ok(CommittedDecision { applied: written.data.applied, index: written.log_id.index })
             }
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {
                 Err(GroupError::NotLeader)

@@ -2,7 +2,7 @@
 
 use super::ControlPlane;
 use crate::control::codec::{decode_change, decode_decision, decode_member, encode_member};
-use crate::control::group::{AgreedTombstones, Group, GroupError};
+use crate::control::group::{CommittedDecision, Group, GroupError};
 use crate::control::raft_codec::{
     decode_entry, decode_optional_log_id, decode_stored_membership, decode_vote, encode_log_id,
     encode_stored_membership, encode_vote,
@@ -199,7 +199,7 @@ async fn snapshot(group: &Group, header: &Bytes, payload: &Bytes) -> Result<Ball
 async fn propose(group: &Group, header: &Bytes) -> Result<Proposed, Refusal> {
     let decision: Decision = decode(header)?;
     let decision = decode_decision(&decision).map_err(Refusal::malformed)?;
-    let AgreedTombstones { applied, index } = group.propose(decision).await?;
+    let CommittedDecision { applied, index } = group.propose(decision).await?;
     Ok(Proposed { applied, index })
 }
 

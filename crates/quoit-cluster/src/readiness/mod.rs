@@ -108,7 +108,7 @@ fn judge(evidence: &Evidence) -> Verdict {
         return Verdict::Serves;
     }
     match &evidence.clocks {
-        ClockComparison::AgreedTombstones => Verdict::Serves,
+        ClockComparison::Agreed => Verdict::Serves,
         ClockComparison::Disagreed(words) => Verdict::Disagreed(Arc::clone(words)),
         ClockComparison::NotCompared if evidence.waited < TIME_PATIENCE => Verdict::NotCompared,
         ClockComparison::NotCompared => Verdict::ServesUnchecked,
@@ -187,8 +187,7 @@ impl Watcher {
                 self.say_of_clock(&verdict, &strong);
             }
             let evidence = self.evidence(&strong);
-            self.is_in_time |=
-                evidence.has_others && evidence.clocks == ClockComparison::AgreedTombstones;
+            self.is_in_time |= evidence.has_others && evidence.clocks == ClockComparison::Agreed;
             // Not logged when no member was heard of yet, which is usual right after a start.
             if said.as_ref() != Some(&readiness) && verdict != Verdict::NotCompared {
                 if let Readiness::Waits(words) = &readiness {
@@ -278,7 +277,7 @@ mod tests {
         let apart = || ClockComparison::Disagreed("3600 s".into());
         let of = |clocks, waited| judge(&evidence(clocks, waited));
         let (soon, late) = (Duration::ZERO, TIME_PATIENCE);
-        assert_eq!(of(ClockComparison::AgreedTombstones, soon), Verdict::Serves);
+        assert_eq!(of(ClockComparison::Agreed, soon), Verdict::Serves);
         assert_eq!(of(ClockComparison::NotCompared, soon), Verdict::NotCompared);
         assert_eq!(of(ClockComparison::NotCompared, late), Verdict::ServesUnchecked);
         for waited in [soon, late, late * 100] {

@@ -18,7 +18,7 @@ const AHEAD_MAX: Duration = Duration::from_millis(500);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ClockComparison {
     /// A peer has been connected since the start, so its clock is near this node's clock.
-    AgreedTombstones,
+    Agreed,
     /// No peer has been connected, and some connections were refused because of a clock, by either side;
     /// the complaint of one of them.
     Disagreed(Arc<str>),
@@ -31,7 +31,7 @@ impl Internode {
     pub(crate) fn clock_standing(&self) -> ClockComparison {
         let peers = self.peers();
         if peers.iter().any(|peer| peer.version_max().is_some()) {
-            return ClockComparison::AgreedTombstones;
+            return ClockComparison::Agreed;
         }
         let mut apart =
             peers.iter().filter_map(|peer| peer.trouble_for(Trouble::Clock, Duration::ZERO));

@@ -75,7 +75,7 @@ pub enum ChangeKind {
     /// The record was deleted.
     Delete,
     /// The record was written or deleted before changes that were emitted already.
-    LateFailureNote,
+    Late,
 }
 
 impl ChangeKind {
@@ -85,7 +85,7 @@ impl ChangeKind {
         match self {
             Self::Put => "put",
             Self::Delete => "delete",
-            Self::LateFailureNote => "late",
+            Self::Late => "late",
         }
     }
 }
@@ -401,13 +401,13 @@ impl ChangeStream {
             node.waiting.pop_front()?;
         self.position.places.insert(mark, LogPlace { log, cursor: Cursor { file, offset } });
         let kind = match is_delete {
-            _ if time_us < self.position.told_us => ChangeKind::LateFailureNote,
+            _ if time_us < self.position.told_us => ChangeKind::Late,
             true => ChangeKind::Delete,
             false => ChangeKind::Put,
         };
         self.position.told_us = self.position.told_us.max(time_us);
-        let is_wanted = kind == ChangeKind::LateFailureNote
-            || self.query.kind.is_none_or(|wanted| wanted == kind);
+        let is_wanted =
+            kind == ChangeKind::Late || self.query.kind.is_none_or(|wanted| wanted == kind);
         is_wanted.then(|| ChangeEvent {
             key,
             kind,

@@ -207,7 +207,7 @@ impl Coordinator {
                     Ok(Updated::InPages) => {
                         match self.change_in_pages(at, access, &mut in_pages, &told) {
                             // The record is no longer in pages.
-                            Ok(ChangedInPages::RemoveDrained) => continue,
+                            Ok(ChangedInPages::NotInPages) => continue,
                             Ok(ChangedInPages::NeedsWhole) => {
                                 self.local.records.update_assembled(at, access, &mut apply)
                             }

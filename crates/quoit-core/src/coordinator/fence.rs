@@ -65,7 +65,7 @@ pub(crate) struct HeldGrants<'s> {
 /// Result of asking all primaries once.
 enum GrantRound<'s> {
     Held(HeldGrants<'s>),
-    StateSnapshotBuilder,
+    HeldByOther,
     StaleLayout,
 }
 
@@ -131,7 +131,7 @@ impl Coordinator {
             match self.ask_primaries(topology, &wanted, deadline).await? {
                 GrantRound::Held(held) => return Ok(held),
                 GrantRound::StaleLayout => self.local.wait_for_newer(version, deadline).await?,
-                GrantRound::StateSnapshotBuilder => {
+                GrantRound::HeldByOther => {
                     let until = Instant::now() + self.pause_before_next()?;
                     if until >= deadline {
                         return Err(RequestError::Timeout);
@@ -173,7 +173,7 @@ impl Coordinator {
         }
         if let Some(own) = held.topology.own().filter(|own| nodes.contains(own)) {
             if !held.take_own_grant(own)? {
-                return Ok(GrantRound::StateSnapshotBuilder);
+                return Ok(GrantRound::HeldByOther);
             }
             let is_complete = {
                 let replicas = self.local.replicas_by(&held.topology, at.encoded, *n_val);
@@ -205,12 +205,12 @@ impl Coordinator {
         }
         let reads = held.topology.read_index(at.partition);
         match decide(*n_val, &layouts, reads, &answers) {
-            GrantDecision::StateSnapshotBuilder => return Ok(GrantRound::StateSnapshotBuilder),
+            GrantDecision::HeldByOther => return Ok(GrantRound::HeldByOther),
             GrantDecision::NoMajority(fault) => return Err(fault),
             GrantDecision::Granted => {}
         }
         self.merge_shown(at, *rule, *n_val, copies)?;
-        Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::StateSnapshotBuilder })
+        Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::HeldByOther })
     }
 
     /// Merges the copies that primaries have sent into this node's copy.
@@ -272,7 +272,7 @@ impl HeldGrants<'_> {
         let reply = match reply {
             Ok(reply) => reply,
             Err(CallError::Refused { code: REFUSED_GRANTED, .. }) => {
-                return GrantAnswer::StateSnapshotBuilder;
+                return GrantAnswer::HeldByOther;
             }
             Err(_) => return GrantAnswer::Failed,
         };

@@ -174,7 +174,7 @@ impl RecordDelivery {
             match end {
                 PassEnd::Complete => return self.finish_staging(sending, sent.root()).await,
                 PassEnd::Changed => {}
-                PassEnd::RemoveDrained => return Ok(SentInPages::Whole),
+                PassEnd::NotInPages => return Ok(SentInPages::Whole),
             }
         }
         let (sent, last) = self

@@ -13,7 +13,7 @@ pub(crate) enum GrantAnswer {
         is_complete: bool,
     },
     /// Another write holds a grant there.
-    StateSnapshotBuilder,
+    HeldByOther,
     /// It did not answer, or can't grant.
     Failed,
 }
@@ -24,7 +24,7 @@ pub(crate) enum GrantDecision {
     /// The write may be made.
     Granted,
     /// Other writes hold the grants that are missing. The coordinator may try again.
-    StateSnapshotBuilder,
+    HeldByOther,
     /// Too few primaries have answered for any write to get a majority.
     NoMajority(RequestError),
 }
@@ -51,14 +51,14 @@ pub(crate) fn decide(
         };
         let is_granted = |answer| match answer {
             GrantAnswer::Granted { is_complete } => is_complete || index != reads,
-            GrantAnswer::StateSnapshotBuilder | GrantAnswer::Failed => false,
+            GrantAnswer::HeldByOther | GrantAnswer::Failed => false,
         };
         let got = votes(&is_granted);
         if got >= wanted {
             continue;
         }
-        if got + votes(&|answer| answer == GrantAnswer::StateSnapshotBuilder) >= wanted {
-            return GrantDecision::StateSnapshotBuilder;
+        if got + votes(&|answer| answer == GrantAnswer::HeldByOther) >= wanted {
+            return GrantDecision::HeldByOther;
         }
         return GrantDecision::NoMajority(RequestError::Unsatisfied {
             kind: QuorumKind::Pw,

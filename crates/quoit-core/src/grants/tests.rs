@@ -171,7 +171,7 @@ fn a_majority_is_needed_in_every_layout_and_of_complete_copies_in_that_for_reads
     let granted = |node, is_complete| (node, GrantAnswer::Granted { is_complete });
     let decided = |answers: &[(NodeIndex, GrantAnswer)]| match decide(3, &layouts, 0, answers) {
         GrantDecision::Granted => "granted",
-        GrantDecision::StateSnapshotBuilder => "taken",
+        GrantDecision::HeldByOther => "taken",
         GrantDecision::NoMajority(RequestError::Unsatisfied {
             kind: QuorumKind::Pw,
             wanted: 2,
@@ -184,7 +184,7 @@ fn a_majority_is_needed_in_every_layout_and_of_complete_copies_in_that_for_reads
     assert_eq!(decided(&[granted(1, true), granted(3, false), granted(4, false)]), "no majority");
     assert_eq!(decided(&[granted(0, true), granted(1, false), granted(3, true)]), "no majority");
     assert_eq!(
-        decided(&[granted(0, true), granted(1, true), (3, GrantAnswer::StateSnapshotBuilder)]),
+        decided(&[granted(0, true), granted(1, true), (3, GrantAnswer::HeldByOther)]),
         "taken"
     );
     assert_eq!(

@@ -87,7 +87,7 @@ enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PrimaryAnswer {
     /// All have done what they were asked.
-    AgreedTombstones,
+    Agreed,
     /// A primary did not answer.
     Unknown,
     /// A primary stores something else.
@@ -289,13 +289,13 @@ impl Reaper {
                 answers.insert(node, answer.agreed);
             }
         }
-        let mut opinions = vec![PrimaryAnswer::AgreedTombstones; batch.len()];
+        let mut opinions = vec![PrimaryAnswer::Agreed; batch.len()];
         for (node, indices) in &by_node {
             for (place, index) in indices.iter().enumerate() {
                 let opinion = match answers.get(node) {
-                    None if planted!(ReapsOnSilence) => PrimaryAnswer::AgreedTombstones,
+                    None if planted!(ReapsOnSilence) => PrimaryAnswer::Agreed,
                     None => PrimaryAnswer::Unknown,
-                    Some(marks) if Marks::is_set(marks, place) => PrimaryAnswer::AgreedTombstones,
+                    Some(marks) if Marks::is_set(marks, place) => PrimaryAnswer::Agreed,
                     Some(_) => PrimaryAnswer::Differs,
                 };
                 opinions[*index] = opinion.max(opinions[*index]);
@@ -331,5 +331,5 @@ fn tombstone(candidate: &Candidate, phase: Phase) -> Tombstone {
 /// Splits a batch into the tombstones on which all primaries agree, and the others.
 fn part(batch: Vec<Candidate>, opinions: &[PrimaryAnswer]) -> (Vec<Candidate>, Vec<Candidate>) {
     let mut opinions = opinions.iter();
-    batch.into_iter().partition(|_| opinions.next() == Some(&PrimaryAnswer::AgreedTombstones))
+    batch.into_iter().partition(|_| opinions.next() == Some(&PrimaryAnswer::Agreed))
 }

@@ -38,7 +38,7 @@ pub(crate) enum PassEnd {
     /// The record was changed during the pass: another pass is needed.
     Changed,
     /// The record is not stored in pages any more.
-    RemoveDrained,
+    NotInPages,
 }
 
 impl SentPages {
@@ -143,7 +143,7 @@ impl Records {
         at: &RecordAt<'_>,
         sent: &mut SentPages,
     ) -> Result<PassEnd, StoreError> {
-        let Some((root, paged)) = self.root_of(at)? else { return Ok(PassEnd::RemoveDrained) };
+        let Some((root, paged)) = self.root_of(at)? else { return Ok(PassEnd::NotInPages) };
         if root.value == sent.root.value {
             return Ok(PassEnd::Complete);
         }

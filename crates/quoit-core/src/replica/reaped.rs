@@ -48,7 +48,7 @@ pub(crate) enum ArrivalDecision {
     /// Nothing of it is stored.
     Nothing,
     /// This object, the part that the tombstone has not seen, is stored instead.
-    MergePause(Box<Object>),
+    Rest(Box<Object>),
     /// The decision would have to wait for the disk.
     WouldBlock,
 }
@@ -161,7 +161,7 @@ impl Replica {
                     Some(rest) if rest.digest() == incoming.meta.digest => {
                         ArrivalDecision::AsItCame
                     }
-                    Some(rest) => ArrivalDecision::MergePause(Box::new(rest)),
+                    Some(rest) => ArrivalDecision::Rest(Box::new(rest)),
                     None => ArrivalDecision::Nothing,
                 }
             }

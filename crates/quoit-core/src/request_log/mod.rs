@@ -217,7 +217,7 @@ impl RequestLog {
             if is_get && !request.failed && !is_large && request.size_bytes > 0 {
                 // It may have been large before. A size of 0 is unknown, and a write tells the size of
                 // its own value, beside which the object may have others.
-                self.large.drop_records(|kept| kept.key[..] == key[..]);
+                self.large.drop_if(|kept| kept.key[..] == key[..]);
             }
         }
         if is_slow {

@@ -21,7 +21,7 @@ struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    fn drop_records(&mut self, is_dropped: impl Fn(&T) -> bool) {
+    fn drop_if(&mut self, is_dropped: impl Fn(&T) -> bool) {
         for items in [&mut self.now, &mut self.before] {
             items.retain(|(_, item)| !is_dropped(item));
         }
@@ -70,7 +70,7 @@ impl<T: Clone> TopWindow<T> {
         }
         let mut kept = self.kept.lock();
         self.turned(&mut kept, now_us);
-        kept.drop_records(replaces);
+        kept.drop_if(replaces);
         let place = kept.now.partition_point(|(other, _)| *other >= rank);
         kept.now.insert(place, (rank, item));
         kept.now.truncate(self.count_max);
@@ -80,9 +80,9 @@ impl<T: Clone> TopWindow<T> {
     }
 
     /// Drops items of both windows. If this window has room then, it admits lower items again.
-    pub(super) fn drop_records(&self, is_dropped: impl Fn(&T) -> bool) {
+    pub(super) fn drop_if(&self, is_dropped: impl Fn(&T) -> bool) {
         let mut kept = self.kept.lock();
-        kept.drop_records(is_dropped);
+        kept.drop_if(is_dropped);
         if kept.now.len() < self.count_max {
             self.floor.store(self.rank_min, Ordering::Relaxed);
         }

@@ -144,9 +144,8 @@ async fn a_bucket_with_more_replicas_does_not_hold_up_the_strays_of_others() {
     cluster.until("the death is seen", || !cluster.control(asks).is_reachable(id(away))).await;
     cluster.put(asks, &name, "value").await;
     let holders = cluster.holders(&name);
-    let fallback_votes = *holders.difference(&primaries).next().expect("somebody stands in");
-    let other =
-        (1..=6).find(|number| !primaries.contains(&id(*number)) && id(*number) != fallback_votes);
+    let fallback = *holders.difference(&primaries).next().expect("somebody stands in");
+    let other = (1..=6).find(|number| !primaries.contains(&id(*number)) && id(*number) != fallback);
     cluster.kill(other.expect("there are six nodes"));
     cluster.start(away).await;
     cluster.until("the stray is handed over", || cluster.holders(&name) == primaries).await;

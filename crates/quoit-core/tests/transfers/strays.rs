@@ -103,19 +103,15 @@ async fn what_is_written_while_a_record_is_handed_over_is_not_removed_with_it() 
         .expect("some key is there");
     cluster.kill(5);
     cluster.put(1, &name, "old").await;
-    let fallback_votes =
-        cluster.holders(&name).difference(&cluster.primaries(1, &name)).copied().next();
-    let fallback_votes = fallback_votes.expect("somebody stands in");
+    let fallback = cluster.holders(&name).difference(&cluster.primaries(1, &name)).copied().next();
+    let fallback = fallback.expect("somebody stands in");
     cluster.start(5).await;
     cluster.set_limits(TransferLimits { bytes_per_sec_max: 1, ..TransferLimits::default() });
     cluster.until("the old value is delivered", || cluster.holders(&name).contains(&id(5))).await;
     cluster.kill(5);
     cluster.update(1, &name, "new").await;
     cluster.pass(Duration::from_secs(300)).await;
-    assert!(
-        cluster.holders(&name).contains(&fallback_votes),
-        "the new value waits for the primary"
-    );
+    assert!(cluster.holders(&name).contains(&fallback), "the new value waits for the primary");
     cluster.start(5).await;
     cluster
         .until("the stray is gone", || cluster.holders(&name) == cluster.primaries(1, &name))

@@ -153,7 +153,7 @@ impl HttpConnection {
             // Checks the current settings: the user may have been deleted meanwhile.
             return match self.session.standing(self.context.store.control()) {
                 AccessState::User | AccessState::Open => Ok(()),
-                AccessState::Unauthenticated | AccessState::RemoveDrained => {
+                AccessState::Unauthenticated | AccessState::UserDeleted => {
                     Err(Refusal::Unauthorized)
                 }
             };

@@ -98,14 +98,14 @@ impl HttpConnection {
             let mut document = Vec::new();
             open_list(&mut document, matches.member());
             let next = deadline.limit(matches.append_next(&mut document, true));
-            let continue_read = match self.unless_gone(Box::pin(next)).await? {
-                Ok(continue_read) => continue_read,
+            let has_more = match self.unless_gone(Box::pin(next)).await? {
+                Ok(has_more) => has_more,
                 Err(fault) => {
                     self.send_part(&boundary, &error_document(&fault)).await?;
                     break;
                 }
             };
-            if !continue_read {
+            if !has_more {
                 if let Some(continuation) = matches.continuation() {
                     let document = format!("{{\"continuation\":\"{continuation}\"}}");
                     self.send_part(&boundary, document.as_bytes()).await?;

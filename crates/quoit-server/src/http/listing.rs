@@ -309,7 +309,7 @@ impl HttpConnection {
             let mut document = Vec::new();
             open_list(&mut document, listing.member());
             let next = deadline.limit(listing.append_next(&mut document, true));
-            let continue_read = match self.unless_gone(Box::pin(next)).await? {
+            let has_more = match self.unless_gone(Box::pin(next)).await? {
                 Ok(true) => {
                     document.extend_from_slice(b"]}");
                     true
@@ -323,7 +323,7 @@ impl HttpConnection {
                     false
                 }
             };
-            if continue_read {
+            if has_more {
                 self.send_chunk(&document).await?;
             } else {
                 append_chunk(&mut self.out, self.form, &document);

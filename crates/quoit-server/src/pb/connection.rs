@@ -183,7 +183,7 @@ impl PbConnection {
                         Handled::Missing => return Ok(true),
                         Handled::Last => return Ok(false),
                     },
-                    AccessState::RemoveDrained => {
+                    AccessState::UserDeleted => {
                         self.settle(Err(self.gone()))?;
                         return Ok(false);
                     }

@@ -28,7 +28,7 @@ pub(crate) enum AccessState {
     /// The client has logged in.
     User,
     /// The client has logged in, but its user was deleted since.
-    RemoveDrained,
+    UserDeleted,
 }
 
 /// Cached permissions for one bucket.
@@ -44,7 +44,7 @@ impl CachedPermissions {
     }
 
     /// Replaces the contents by those of another bucket, and reuses the allocations.
-    fn merged_into(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
+    fn replace(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
         self.bucket_type.clear();
         self.bucket_type.extend_from_slice(bucket_type);
         self.bucket.clear();
@@ -145,7 +145,7 @@ impl Session {
             _ if self.open_at == self.seen_at => AccessState::Open,
             None => AccessState::Unauthenticated,
             Some(User { rights: Some(_), .. }) => AccessState::User,
-            Some(_) => AccessState::RemoveDrained,
+            Some(_) => AccessState::UserDeleted,
         }
     }
 
@@ -218,7 +218,7 @@ impl Session {
             AccessState::User if self.user.as_mut().is_some_and(|user| user.may(need)) => Ok(()),
             AccessState::User => Err(need.denied(self.user().unwrap_or_default())),
             // Connections check for these states before they handle a request.
-            AccessState::Unauthenticated | AccessState::RemoveDrained => {
+            AccessState::Unauthenticated | AccessState::UserDeleted => {
                 Err("Security is enabled, please authenticate first".to_owned())
             }
         }
@@ -261,7 +261,7 @@ impl User {
             self.kept.push(CachedPermissions { bucket_type, bucket, permissions });
         } else {
             self.latest = (self.latest + 1) % CACHED_BUCKET_COUNT;
-            self.kept[self.latest].merged_into(bucket_type, bucket, permissions);
+            self.kept[self.latest].replace(bucket_type, bucket, permissions);
         }
     }
 }
@@ -356,7 +356,7 @@ mod tests {
         assert!(session.is_user());
         rules.run("del-user shop").await;
         assert!(!session.is_user());
-        assert_eq!(session.standing(&rules.control), AccessState::RemoveDrained);
+        assert_eq!(session.standing(&rules.control), AccessState::UserDeleted);
         rules.run("disable").await;
         assert_eq!(session.standing(&rules.control), AccessState::Open);
         assert!(rules.may(&mut session, Permission::Put, b"b"));

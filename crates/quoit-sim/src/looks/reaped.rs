@@ -106,10 +106,10 @@ impl ReapedTombstones {
         let now_us = ground.time.now_us();
         let history = ground.history.lock();
         let hardships = &history.hardships;
-        let counts_nothing = hardships.is_disk_damaged
+        let no_promise_holds = hardships.is_disk_damaged
             || !hardships.files_lost_us.is_empty()
             || !hardships.losses_us.is_empty();
-        if counts_nothing
+        if no_promise_holds
             || look.stores.len() < ground.in_service().len()
             || state.layouts().is_moving()
         {

@@ -37,7 +37,7 @@ pub(crate) type PageWriteResult = Option<(NewForm, ChangeResults)>;
 pub(super) enum ChangedInPages {
     Applied(Applied),
     /// The record is no longer in pages.
-    RemoveDrained,
+    NotInPages,
     NeedsWhole,
 }
 
@@ -64,7 +64,7 @@ impl Coordinator {
             }
         };
         Ok(match applied {
-            None => ChangedInPages::RemoveDrained,
+            None => ChangedInPages::NotInPages,
             Some(_) if needs_whole => ChangedInPages::NeedsWhole,
             Some(applied) => ChangedInPages::Applied(applied),
         })

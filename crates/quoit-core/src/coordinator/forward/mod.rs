@@ -228,8 +228,7 @@ impl Coordinator {
             let peer = topology.peer(voter.node)?;
             Some((voter.primary == 0, cost_us(peer), voter.node, peer))
         });
-        let best =
-            reachable.min_by_key(|(fallback_votes, cost_us, ..)| (*fallback_votes, *cost_us));
+        let best = reachable.min_by_key(|(is_fallback, cost_us, ..)| (*is_fallback, *cost_us));
         Ok(best.map(|(_, _, node, peer)| (node, Arc::clone(peer))))
     }
 

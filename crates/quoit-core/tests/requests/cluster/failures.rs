@@ -127,17 +127,14 @@ async fn a_stand_in_deletes_what_the_primaries_have() {
         let at = key("default", name);
         let preflist = cluster.nodes[0].store.preflist(at).unwrap();
         let Some(place) = preflist.iter().find(|place| !place.primary) else { continue };
-        let fallback_votes = cluster.nodes.iter().find(|node| node.name() == place.node).unwrap();
+        let fallback = cluster.nodes.iter().find(|node| node.name() == place.node).unwrap();
         stand_in_count += 1;
         // The fallback itself stores nothing yet.
         let precondition = Precondition { not_exists: true, ..Precondition::default() };
         let put = PutRequest { precondition, ..put_of(at, "no") };
-        let refused = fallback_votes.store.put(put).await;
+        let refused = fallback.store.put(put).await;
         assert!(matches!(refused, Err(RequestError::Unmet(_))), "{refused:?}");
-        assert_eq!(
-            fallback_votes.store.delete(DeleteRequest::of(at)).await.unwrap(),
-            Deleted::Done
-        );
+        assert_eq!(fallback.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
         for node in &cluster.nodes {
             assert!(node.values(at).await.is_empty(), "{name} is still there");
         }

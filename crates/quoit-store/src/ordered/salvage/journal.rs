@@ -52,7 +52,7 @@ fn read(item: &JournalItem) -> io::Result<TableEntry> {
         return Ok(TableEntry {
             key,
             sequence,
-            kind: TableEntryKind::MemberRemoval,
+            kind: TableEntryKind::Removal,
             value: Bytes::new(),
         });
     }

@@ -188,7 +188,7 @@ impl LsmSource {
             let Some(entry) = bodies.next() else { break };
             let found = match entry.kind {
                 _ if body.is_some() => None,
-                TableEntryKind::MemberRemoval => None,
+                TableEntryKind::Removal => None,
                 TableEntryKind::Value => Some(entry.value),
                 TableEntryKind::Elsewhere => self.blob(&entry),
             };

@@ -39,7 +39,7 @@ const SECTOR_BYTES: u64 = 4 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TableEntryKind {
     Value,
-    MemberRemoval,
+    Removal,
     /// The value is in a blob file, and `value` has the pointer to it.
     Elsewhere,
 }
@@ -178,7 +178,7 @@ fn entry_of(item: InternalValue) -> TableEntry {
     let kind = match item.key.value_type {
         ValueType::Value => TableEntryKind::Value,
         ValueType::Indirection => TableEntryKind::Elsewhere,
-        ValueType::Tombstone | ValueType::WeakTombstone => TableEntryKind::MemberRemoval,
+        ValueType::Tombstone | ValueType::WeakTombstone => TableEntryKind::Removal,
     };
     // Copied, because a slice would keep its whole block in memory.
     let key = Bytes::copy_from_slice(&item.key.user_key);
