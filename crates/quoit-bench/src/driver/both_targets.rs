@@ -33,9 +33,9 @@ impl BothTargets {
 
 /// The configuration without those servers of the command line that have no list name.
 pub(super) fn without_unnamed_overrides(config: &Config) -> Config {
-    let mut without_unnamed_overrides = config.clone();
-    without_unnamed_overrides.target_overrides.retain(|target| target.list.is_some());
-    without_unnamed_overrides
+    let mut named = config.clone();
+    named.target_overrides.retain(|target| target.list.is_some());
+    named
 }
 
 /// The target that a worker uses throughout.
