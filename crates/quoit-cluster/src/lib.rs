@@ -94,7 +94,7 @@ pub use transport::{
     TokioNetwork, Traffic,
 };
 pub use trust::{
-    IssuedToken, LinkView, MemberCertificate, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError,
+    IssuedToken, LinkView, MemberLink, MemberTrust, TOKENS_MAX, TokenView, Trust, TrustError,
     TrustToken,
 };
 

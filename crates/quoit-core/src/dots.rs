@@ -152,7 +152,7 @@ impl DotSequence {
     /// # Errors
     ///
     /// As for [`DotSequence::issue`].
-    pub fn issue_temporary(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
+    pub fn issue_passing(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
         if planted!(ReusesActor) {
             return self.issue(time_secs);
         }
@@ -256,8 +256,7 @@ mod tests {
     #[test]
     fn passing_events_have_an_actor_that_ends_with_the_copies() {
         let dots = start(&Kept::default());
-        let passing =
-            |partition| dots.issue_temporary(Partition(partition), 0).map(|dot| dot.actor);
+        let passing = |partition| dots.issue_passing(Partition(partition), 0).map(|dot| dot.actor);
         let first = passing(1).expect("counters are reserved");
         assert!(passing(1).is_ok_and(|actor| actor == first));
         let own = dots.issue(0).expect("counters are reserved").actor;

@@ -94,9 +94,9 @@ pub use reap_records::{ReapRecordLimits, ReapRecordStats};
 pub use reaper::{ReapRecordBlockers, Reaper, TombstonesHeldUp};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
-    ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord, DeltaOutcome,
-    Difference, DifferenceDirection, OnlyIn, QueueWait, QueuedObject, QueuedValue, RecordVersion,
-    Replication, ReplicationOperator, UnchangedDeletes, differences,
+    ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord, DeletesOutcome,
+    DeltaOutcome, Difference, DifferenceDirection, OnlyIn, QueueWait, QueuedObject, QueuedValue,
+    RecordVersion, Replication, ReplicationOperator, differences,
 };
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,

@@ -8,7 +8,7 @@ use quoit_model::context::{decode_context, encode_context};
 use quoit_model::data_type::context::incarnation;
 use quoit_model::data_type::pages::{PageName, PagedObject, Pages};
 use quoit_model::data_type::{
-    CausalClock, EventSource, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
+    CausalClock, EventOrigin, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
     State, StoredFormError,
 };
 use quoit_model::hash::RingSize;
@@ -107,7 +107,7 @@ fn made(clock: &mut CausalClock, operations: impl IntoIterator<Item = Operation>
 fn apply(state: &mut State, clock: &mut CausalClock, operation: &Operation, actor: &Actor) {
     let (time_secs, now_us) = (63_900_000_000, 1_750_000_000_000_000);
     let hll_precision = Precision::DEFAULT;
-    let coordinator = EventSource { actor, time_secs, now_us, hll_precision };
+    let coordinator = EventOrigin { actor, time_secs, now_us, hll_precision };
     state.apply(clock, operation, None, coordinator).expect("adds always work");
 }
 
@@ -196,7 +196,7 @@ fn measure_pages() {
     let actor = incarnation(&event(1).actor, 1);
     let (time_secs, now_us) = (63_900_000_000, 1_750_000_000_000_000);
     let coordinator =
-        EventSource { actor: &actor, time_secs, now_us, hll_precision: Precision::DEFAULT };
+        EventOrigin { actor: &actor, time_secs, now_us, hll_precision: Precision::DEFAULT };
     type Next<'a> = &'a dyn Fn(u32) -> Operation;
     let in_map = |changes| {
         let updates = vec![FieldUpdate::new("tags", FieldOperation::Set(changes))];

@@ -27,13 +27,13 @@ pub(crate) enum Weight {
 
 /// The rest of a connection's current turn.
 #[derive(Debug)]
-pub(crate) struct FairShare {
+pub(crate) struct TurnBudget {
     weight_left: u32,
     /// Below zero when the last request exceeded the rest of the turn.
     bytes_left: isize,
 }
 
-impl FairShare {
+impl TurnBudget {
     /// Begins a turn.
     pub(crate) const fn new() -> Self {
         Self { weight_left: WEIGHT_MAX, bytes_left: BYTES_MAX }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn count_in_turn(weight: Weight, bytes: usize) -> u32 {
-        let mut turn = FairShare::new();
+        let mut turn = TurnBudget::new();
         let mut count = 1;
         while !turn.spend(weight, bytes) {
             count += 1;
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_large_request_is_paid_for_with_as_many_turns_as_it_has_bytes_for() {
         for (bytes, turn_count) in [(100, 1), (256 << 10, 1), (10 << 20, 40), (1 << 30, 200)] {
-            let mut turn = FairShare::new();
+            let mut turn = TurnBudget::new();
             turn.spend(Weight::Heavy, bytes);
             assert_eq!(turn.turn_count(), turn_count, "{bytes} bytes");
         }

@@ -10,7 +10,7 @@ mod soak;
 mod test_seeds;
 
 use clap::{Args, Parser, Subcommand};
-use many_runs::{HANGS_STATUS, REFUSED_STATUS, Run, RunOptions, VIOLATION_STATUS};
+use many_runs::{HANGS_STATUS, HardshipOptions, REFUSED_STATUS, Run, VIOLATION_STATUS};
 use quoit_planted::PlantedFault;
 use quoit_sim::{Settings, run};
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ struct RunArgs {
     #[arg(long, default_value_t = HANGS_AFTER_SECS)]
     hangs_after: u64,
     #[command(flatten)]
-    extremes: RunOptions,
+    extremes: HardshipOptions,
     /// Least severe level of the nodes' log lines in the story: warn, info, debug, trace
     #[arg(long, default_value = "info")]
     log: Level,

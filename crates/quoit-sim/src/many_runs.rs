@@ -16,7 +16,7 @@ pub(crate) const HANGS_STATUS: u8 = 3;
 
 /// Options that make runs harder than those of the test command.
 #[derive(Args, Clone, Copy, Default)]
-pub(crate) struct RunOptions {
+pub(crate) struct HardshipOptions {
     /// Let a disk rot in all runs, not only in some, of families whose disks may rot
     #[arg(long)]
     pub(crate) rot: bool,
@@ -31,7 +31,7 @@ pub(crate) struct RunOptions {
     pub(crate) data_types: bool,
 }
 
-impl RunOptions {
+impl HardshipOptions {
     /// Returns the command-line arguments of these options.
     pub(crate) fn arguments(self) -> Vec<&'static str> {
         let asked =
@@ -58,7 +58,7 @@ pub(crate) enum End {
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) seed: u64,
-    pub(crate) extremes: RunOptions,
+    pub(crate) extremes: HardshipOptions,
 }
 
 impl Run {
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     use std::process::ExitStatus;
 
     pub(crate) fn run(seed: u64) -> Run {
-        Run { seed, extremes: RunOptions::default() }
+        Run { seed, extremes: HardshipOptions::default() }
     }
 
     /// Output of a run that has ended with an exit status.
@@ -212,7 +212,7 @@ pub(crate) mod tests {
     fn the_command_that_repeats_a_run_has_its_options() {
         assert_eq!(run(5).again(), "cargo xtask soak --seed 5 --trace");
         let extremes =
-            RunOptions { rot: true, family: Some(Family::Lull), ..RunOptions::default() };
+            HardshipOptions { rot: true, family: Some(Family::Lull), ..HardshipOptions::default() };
         let again = Run { seed: 5, extremes }.again();
         assert_eq!(again, "cargo xtask soak --seed 5 --rot --family lull --trace");
     }

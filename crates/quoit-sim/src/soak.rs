@@ -1,6 +1,6 @@
 //! A soak: runs the seeds of a range, or as many seeds as a number of minutes allows.
 
-use crate::many_runs::{Run, RunOptions, Tally, run_in_parallel};
+use crate::many_runs::{HardshipOptions, Run, Tally, run_in_parallel};
 use clap::Args;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ pub(crate) struct SoakArgs {
     #[arg(long)]
     minutes: Option<u64>,
     #[command(flatten)]
-    extremes: RunOptions,
+    extremes: HardshipOptions,
     /// Seeds to run at a time; as many as there are processors if this is left out
     #[arg(long)]
     jobs: Option<usize>,

@@ -1,6 +1,6 @@
 //! The checks that the test command runs with the simulator.
 
-use crate::many_runs::{End, Run, RunOptions, Tally, print_output, run_in_parallel};
+use crate::many_runs::{End, HardshipOptions, Run, Tally, print_output, run_in_parallel};
 use quoit_planted::PlantedFault;
 use quoit_sim::Family;
 use std::ops::Range;
@@ -108,19 +108,19 @@ enum Check {
 impl Check {
     /// Returns all checks, the longest first, so that no processor waits for a last long one.
     fn all() -> impl Iterator<Item = Self> {
-        let of_mix = |seed| Run { seed, extremes: RunOptions::default() };
+        let of_mix = |seed| Run { seed, extremes: HardshipOptions::default() };
         let in_families = PLANTED_IN_FAMILIES.map(|(family, fault)| (fault, Some(family)));
         let planted = PLANTED.map(|fault| (fault, None)).into_iter().chain(in_families);
         let finds = planted.map(|(fault, family)| Self::Finds(fault, family));
-        let former = RunOptions { family: Some(Family::Former), ..RunOptions::default() };
+        let former = HardshipOptions { family: Some(Family::Former), ..HardshipOptions::default() };
         let again = REGRESSIONS
             .into_iter()
             .map(move |(seed, found)| Self::PassesAgain(Run { seed, extremes: former }, found));
         let of_families = FAMILY_SEEDS.into_iter().flat_map(|(family, seeds)| {
-            let extremes = RunOptions { family: Some(family), ..RunOptions::default() };
+            let extremes = HardshipOptions { family: Some(family), ..HardshipOptions::default() };
             seeds.map(move |seed| Self::Passes(Run { seed, extremes }))
         });
-        let data_types = RunOptions { data_types: true, ..RunOptions::default() };
+        let data_types = HardshipOptions { data_types: true, ..HardshipOptions::default() };
         let of_data_types =
             DATA_TYPE_SEEDS.map(move |seed| Self::Passes(Run { seed, extremes: data_types }));
         let repeats = REPEATED_SEEDS.map(move |seed| Self::Repeats(of_mix(seed)));
@@ -147,7 +147,7 @@ impl Check {
                 locked().count_repeated(run, &outputs);
             }
             Self::Finds(fault, family) => {
-                let extremes = RunOptions { family, ..RunOptions::default() };
+                let extremes = HardshipOptions { family, ..HardshipOptions::default() };
                 let runs = PLANTED_SEEDS.map(|seed| Run { seed, extremes });
                 let name = fault.name();
                 let found = first_finding(runs, |run| run.output(Some(fault)));

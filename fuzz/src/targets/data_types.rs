@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::context::{check_context, decode_context, encode_context};
 use quoit_model::data_type::{
-    CausalClock, Delta, EventSource, FieldKind, FieldName, FieldOperation, FieldUpdate,
+    CausalClock, Delta, EventOrigin, FieldKind, FieldName, FieldOperation, FieldUpdate,
     MapOperation, Operation, SetChange, State,
 };
 use quoit_model::hll::Precision;
@@ -107,9 +107,9 @@ fn actor() -> Actor {
     Actor(b"actor-01\0\0\0\0\0\0\0\x07".as_slice().into())
 }
 
-fn coordinator(actor: &Actor) -> EventSource<'_> {
+fn coordinator(actor: &Actor) -> EventOrigin<'_> {
     let (time_secs, now_us) = (63_900_000_000, 1_700_000_000_000_000);
-    EventSource { actor, time_secs, now_us, hll_precision: Precision::MIN }
+    EventOrigin { actor, time_secs, now_us, hll_precision: Precision::MIN }
 }
 
 fn map_operation() -> MapOperation {

@@ -9,7 +9,7 @@ use super::renewals::{NodeConnections, PlainConnectionEndings, Renewals};
 use crate::NodeId;
 use crate::state::State;
 use crate::transport::{InboundNode, Internode, InternodeTlsMode, LinkKeys, LinkSecurity, Peer};
-use crate::trust::{MemberCertificate, Trust, TrustCommand};
+use crate::trust::{MemberTrust, Trust, TrustCommand};
 use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
 use quoit_tls::{Identity, Instant, TlsError};
 use std::collections::BTreeSet;
@@ -172,11 +172,11 @@ fn issuer_of(own: &Identity) -> Option<Fingerprint> {
     own.chain().get(1).map(|issuer| Fingerprint::of(issuer))
 }
 
-fn holder(security: &LinkSecurity, state: &State) -> Option<MemberCertificate> {
+fn holder(security: &LinkSecurity, state: &State) -> Option<MemberTrust> {
     let keys = security.keys()?;
     let newest = state.trust().newest()?;
     let is_known = keys.trust.authorities.contains(newest.certificate());
-    Some(MemberCertificate {
+    Some(MemberTrust {
         knows: if is_known { newest.fingerprint() } else { issuer_of(&keys.identity)? },
         holds: issuer_of(&keys.identity)?,
         not_after: keys.identity.certificate().not_after,

@@ -1,6 +1,6 @@
 //! Encoding of trust as a message.
 
-use super::state::{MemberCertificate, Trust, TrustToken};
+use super::state::{MemberTrust, Trust, TrustToken};
 use crate::id_bytes::{id_bytes, node_id};
 use bytes::Bytes;
 use quoit_tls::Instant;
@@ -19,7 +19,7 @@ pub(crate) fn encode_trust(trust: &Trust) -> TrustMessage {
         uses_left: token.uses_left,
         nodes: token.nodes.iter().map(|node| id_bytes(*node)).collect(),
     };
-    let holder = |(node, holder): (&crate::NodeId, &MemberCertificate)| HolderMessage {
+    let holder = |(node, holder): (&crate::NodeId, &MemberTrust)| HolderMessage {
         node: id_bytes(*node),
         knows: bytes(holder.knows),
         holds: bytes(holder.holds),
@@ -46,7 +46,7 @@ pub(crate) fn decode_trust(message: &TrustMessage) -> Result<Trust, String> {
     let holder = |holder: &HolderMessage| {
         let not_after = Instant::from_unix_secs(holder.not_after_unix_secs);
         let (knows, holds) = (fingerprint(&holder.knows)?, fingerprint(&holder.holds)?);
-        Ok((node_id(&holder.node)?, MemberCertificate { knows, holds, not_after }))
+        Ok((node_id(&holder.node)?, MemberTrust { knows, holds, not_after }))
     };
     let issuing = Some(&message.issuing).filter(|issuing| !issuing.is_empty());
     Ok(Trust {
@@ -83,7 +83,7 @@ mod tests {
             tokens: [(Fingerprint([1; 32]), token)].into(),
             holders: [(
                 NodeId([2; 16]),
-                MemberCertificate { knows: digest, holds: digest, not_after: now },
+                MemberTrust { knows: digest, holds: digest, not_after: now },
             )]
             .into(),
             authorities: vec![authority],

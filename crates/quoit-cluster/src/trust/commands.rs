@@ -1,6 +1,6 @@
 //! Commands on the authority and its tokens.
 
-use super::state::{MemberCertificate, TrustToken};
+use super::state::{MemberTrust, TrustToken};
 use crate::NodeId;
 use quoit_tls::nodes::{Authority, Fingerprint};
 use std::sync::Arc;
@@ -19,5 +19,5 @@ pub(crate) enum TrustCommand {
     /// Uses a token for a node.
     UseToken { id: Fingerprint, node: NodeId },
     /// A member reports the authorities that it knows and the certificate that it holds.
-    Hold { node: NodeId, holder: MemberCertificate },
+    Hold { node: NodeId, holder: MemberTrust },
 }

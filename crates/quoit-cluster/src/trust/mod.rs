@@ -25,5 +25,5 @@ mod view;
 pub(crate) use codec::{decode_trust, encode_trust};
 pub(crate) use commands::TrustCommand;
 pub use error::TrustError;
-pub use state::{MemberCertificate, TOKENS_MAX, Trust, TrustToken};
+pub use state::{MemberTrust, TOKENS_MAX, Trust, TrustToken};
 pub use view::{IssuedToken, LinkView, MemberLink, TokenView};

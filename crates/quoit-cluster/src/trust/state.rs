@@ -19,7 +19,7 @@ pub struct Trust {
     /// Tokens by the digests of their keys.
     pub(crate) tokens: BTreeMap<Fingerprint, TrustToken>,
     /// Certificates by the member that holds them.
-    pub(crate) holders: BTreeMap<NodeId, MemberCertificate>,
+    pub(crate) holders: BTreeMap<NodeId, MemberTrust>,
 }
 
 /// A token with which nodes can join.
@@ -35,7 +35,7 @@ pub struct TrustToken {
 
 /// Progress of a member with authorities and certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemberCertificate {
+pub struct MemberTrust {
     /// The newest authority that it trusts.
     pub knows: Fingerprint,
     /// The authority that issued its certificate.
@@ -74,7 +74,7 @@ impl Trust {
             return Vec::new();
         }
         let issues = self.issuing == Some(newest);
-        let lacks = |holder: Option<&MemberCertificate>| match holder {
+        let lacks = |holder: Option<&MemberTrust>| match holder {
             Some(holder) if issues => holder.holds != newest,
             Some(holder) => holder.knows != newest,
             None => true,
@@ -106,8 +106,8 @@ mod tests {
 
     const NOW: Instant = Instant::from_unix_secs(1_800_000_000);
 
-    fn holder(knows: &Authority, holds: &Authority) -> MemberCertificate {
-        MemberCertificate {
+    fn holder(knows: &Authority, holds: &Authority) -> MemberTrust {
+        MemberTrust {
             knows: knows.fingerprint(),
             holds: holds.fingerprint(),
             not_after: NOW.plus_secs(9),

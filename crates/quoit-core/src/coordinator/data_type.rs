@@ -26,10 +26,10 @@ use crate::topology::Topology;
 use bytes::Bytes;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::context::{
-    check_context, decode_context, encode_context, incarnation, temporary_incarnation,
+    check_context, decode_context, encode_context, incarnation, passing_incarnation,
 };
 use quoit_model::data_type::pages::PagedObject;
-use quoit_model::data_type::{CausalClock, EventSource, Operation, Value};
+use quoit_model::data_type::{CausalClock, EventOrigin, Operation, Value};
 use quoit_model::hash::{Identity, KeyHash, PlacementRule};
 use quoit_model::hll::Precision;
 use quoit_model::key::KeyRef;
@@ -99,10 +99,10 @@ struct Author {
 }
 
 impl Author {
-    const fn coordinator(&self) -> EventSource<'_> {
+    const fn coordinator(&self) -> EventOrigin<'_> {
         let Self { actor, time_secs, now_us, hll_precision } = self;
         let (time_secs, now_us, hll_precision) = (*time_secs, *now_us, *hll_precision);
-        EventSource { actor, time_secs, now_us, hll_precision }
+        EventOrigin { actor, time_secs, now_us, hll_precision }
     }
 }
 
@@ -374,7 +374,7 @@ impl Coordinator {
     /// or a new one.
     ///
     /// A copy that this node does not keep for good gets an incarnation of a passing actor, which ends
-    /// when such copies are handed over (see [`issue_temporary`](crate::DotSequence::issue_temporary)). A
+    /// when such copies are handed over (see [`issue_passing`](crate::DotSequence::issue_passing)). A
     /// copy that the node keeps never continues such an incarnation.
     fn incarnation(
         &self,
@@ -388,8 +388,8 @@ impl Coordinator {
             && !topology
                 .keeps(at.partition, self.local.replicas_by(&topology, at.encoded, props.n_val))
         {
-            let passing = self.local.dots.issue_temporary(at.partition, time_secs)?.actor;
-            return Ok(temporary_incarnation(&passing));
+            let passing = self.local.dots.issue_passing(at.partition, time_secs)?.actor;
+            return Ok(passing_incarnation(&passing));
         }
         let store = self.local.dots.actor();
         let given_away = self.local.dots.given_away(at.partition);

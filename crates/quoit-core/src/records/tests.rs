@@ -2,7 +2,7 @@ use super::*;
 use crate::placement::Place;
 use proptest::prelude::*;
 use quoit_model::clock::Actor;
-use quoit_model::data_type::{EventSource, Operation, SetChange, Value};
+use quoit_model::data_type::{EventOrigin, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
@@ -55,9 +55,9 @@ fn changes(numbers: impl Iterator<Item = u16>, adds: bool) -> Operation {
     Operation::Set(numbers.map(element).map(change).collect())
 }
 
-fn author(actor: &Actor) -> EventSource<'_> {
+fn author(actor: &Actor) -> EventOrigin<'_> {
     let hll_precision = Precision::default();
-    EventSource { actor, time_secs: 1, now_us: 1, hll_precision }
+    EventOrigin { actor, time_secs: 1, now_us: 1, hll_precision }
 }
 
 /// Runs an operation as the coordinator does: within the pages if the record is stored in pages.

@@ -33,7 +33,7 @@ pub use copy::{CopiedPage, CopiedRecord};
 pub use difference::{Difference, DifferenceDirection, OnlyIn, differences};
 pub use fetch::{BatchBounds, QueueWait, QueuedObject, QueuedValue};
 pub use operators::ReplicationOperator;
-pub use rebase::{RecordVersion, UnchangedDeletes};
+pub use rebase::{DeletesOutcome, RecordVersion};
 
 use crate::coordinator::Coordinator;
 use crate::delivery::RecordDelivery;

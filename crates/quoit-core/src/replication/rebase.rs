@@ -25,7 +25,7 @@ pub struct RecordVersion {
 
 /// Outcome of the deletes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct UnchangedDeletes {
+pub struct DeletesOutcome {
     /// Number of records that were deleted.
     pub deleted_count: u64,
     /// Number of records that could not be deleted.
@@ -37,8 +37,8 @@ pub struct UnchangedDeletes {
 impl Replication {
     /// Deletes the records that are still as they were seen. A record that was written in the meantime
     /// stays.
-    pub async fn delete_seen(self: &Arc<Self>, records: Vec<RecordVersion>) -> UnchangedDeletes {
-        let (mut outcome, mut tasks) = (UnchangedDeletes::default(), JoinSet::new());
+    pub async fn delete_seen(self: &Arc<Self>, records: Vec<RecordVersion>) -> DeletesOutcome {
+        let (mut outcome, mut tasks) = (DeletesOutcome::default(), JoinSet::new());
         let mut records = records.into_iter();
         loop {
             while tasks.len() < CONCURRENT_COUNT

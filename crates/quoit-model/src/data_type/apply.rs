@@ -64,7 +64,7 @@ pub enum ApplyError {
 
 /// Actor and times of the events of an operation, and the settings of its coordinator.
 #[derive(Clone, Copy, Debug)]
-pub struct EventSource<'a> {
+pub struct EventOrigin<'a> {
     /// The incarnation that makes the events.
     pub actor: &'a Actor,
     /// Time of the events in the clock, in seconds since year 0 as in [`Dot`].
@@ -83,7 +83,7 @@ pub(super) struct Request<'a> {
     ahead: EventSet,
     /// Number of runs of deferred events, including those that this request adds.
     deferred_run_count: usize,
-    coordinator: EventSource<'a>,
+    coordinator: EventOrigin<'a>,
     /// Counter of the first event.
     first: u64,
     /// Counter of the last event so far; `first - 1` before the first one.
@@ -120,7 +120,7 @@ impl<'a> Request<'a> {
         clock: &CausalClock,
         record: &MapField,
         context: Option<&'a CausalClock>,
-        coordinator: EventSource<'a>,
+        coordinator: EventOrigin<'a>,
         shared: bool,
     ) -> Result<Self, ApplyError> {
         let first = clock.next_counter(coordinator.actor).ok_or(ApplyError::NoEventLeft)?;
@@ -191,7 +191,7 @@ impl<'a> Request<'a> {
         if !self.shared || self.last < self.first {
             self.last = self.last.checked_add(1).ok_or(ApplyError::NoEventLeft)?;
         }
-        let EventSource { actor, time_secs, .. } = self.coordinator;
+        let EventOrigin { actor, time_secs, .. } = self.coordinator;
         Ok(Dot { actor: actor.clone(), counter: self.last, time_secs })
     }
 

@@ -90,7 +90,7 @@ pub fn incarnation(store: &Actor, number: u64) -> Actor {
 /// copy. `passing` is the actor of the store's plain writes to the copies of that partition; it is retired
 /// before the copies are removed.
 #[must_use]
-pub fn temporary_incarnation(passing: &Actor) -> Actor {
+pub fn passing_incarnation(passing: &Actor) -> Actor {
     let mut bytes = passing.0.clone();
     bytes.push(PASSING);
     Actor(bytes)

@@ -37,7 +37,7 @@ mod state;
 mod value;
 
 pub use crate::field_name::{FieldKind, FieldName, MAP_DEPTH_MAX};
-pub use apply::{ApplyError, DEFERRED_RUNS_MAX, EventSource};
+pub use apply::{ApplyError, DEFERRED_RUNS_MAX, EventOrigin};
 pub use clock::CausalClock;
 pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;

@@ -13,7 +13,7 @@
 
 use super::context::incarnation_number;
 use super::{
-    ApplyError, CausalClock, Delta, EventSet, EventSource, Operation, State, StoredFormError,
+    ApplyError, CausalClock, Delta, EventOrigin, EventSet, Operation, State, StoredFormError,
 };
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::Cursor;
@@ -247,7 +247,7 @@ impl Object {
         stored: Option<Self>,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventSource<'_>,
+        coordinator: EventOrigin<'_>,
         expires_at_secs: Option<u32>,
     ) -> Result<Self, UpdateError> {
         let bucket = operation.datatype();

@@ -4,7 +4,7 @@ use super::apply::Request;
 use super::change::FieldChange;
 use super::content::{Content, MapField};
 use super::{
-    ApplyError, CausalClock, EventSource, Operation, OperationError, Run, Value, value::value_of,
+    ApplyError, CausalClock, EventOrigin, Operation, OperationError, Run, Value, value::value_of,
 };
 use crate::clock::{Actor, Dot};
 use crate::props::Datatype;
@@ -119,7 +119,7 @@ impl State {
         clock: &CausalClock,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventSource<'_>,
+        coordinator: EventOrigin<'_>,
     ) -> Result<Delta, ApplyError> {
         operation.check(self.datatype)?;
         let has_removes = matches!(self.datatype, Datatype::Set | Datatype::Map);
@@ -129,7 +129,7 @@ impl State {
         let context = context.filter(|_| has_removes);
         let request = Request::new(clock, &self.record, context, coordinator, shared)?;
         let (change, run) = request.operate(&self.record, operation)?;
-        let EventSource { actor, time_secs, .. } = coordinator;
+        let EventOrigin { actor, time_secs, .. } = coordinator;
         Ok(Delta { datatype: self.datatype, actor: actor.clone(), run, time_secs, change })
     }
 
@@ -143,7 +143,7 @@ impl State {
         clock: &mut CausalClock,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventSource<'_>,
+        coordinator: EventOrigin<'_>,
     ) -> Result<Delta, ApplyError> {
         let delta = self.delta(clock, operation, context, coordinator)?;
         self.join(clock, &delta)?;

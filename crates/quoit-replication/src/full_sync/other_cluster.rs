@@ -5,7 +5,7 @@ use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
-use quoit_core::{ArcRange, RecordVersion, UnchangedDeletes, VisitedCluster};
+use quoit_core::{ArcRange, DeletesOutcome, RecordVersion, VisitedCluster};
 use quoit_wire::messages::{
     RpbClusterDigestsReq, RpbClusterDigestsResp, RpbDeleteSeenReq, RpbDeleteSeenResp,
     RpbQueuePutReq, RpbQueuePutResp,
@@ -95,7 +95,7 @@ impl OtherCluster {
     pub(super) async fn delete_seen(
         &mut self,
         records: &[RecordVersion],
-    ) -> Result<UnchangedDeletes, FullSyncError> {
+    ) -> Result<DeletesOutcome, FullSyncError> {
         let bytes: usize = records.iter().map(|each| each.key.len() + each.clock.len() + 8).sum();
         self.exchanged_bytes += bytes as u64;
         let request = RpbDeleteSeenReq {
@@ -106,7 +106,7 @@ impl OtherCluster {
         let call = self.connection.call::<_, RpbDeleteSeenResp>(&request);
         let answer = timeout(ANSWER_TIMEOUT, call).await.map_err(|_| FullSyncError::Silent)??;
         let text = |fault: Bytes| String::from_utf8_lossy(&fault).into_owned();
-        Ok(UnchangedDeletes {
+        Ok(DeletesOutcome {
             deleted_count: answer.deleted,
             failed_count: answer.failed,
             fault: answer.fault.map(text),

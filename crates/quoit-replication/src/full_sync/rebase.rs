@@ -8,7 +8,7 @@
 use super::other_cluster::OtherCluster;
 use super::report::FullSyncReport;
 use super::walk::FullSyncError;
-use quoit_core::{Difference, OnlyIn, RecordVersion, ReplicatedStore, UnchangedDeletes};
+use quoit_core::{DeletesOutcome, Difference, OnlyIn, RecordVersion, ReplicatedStore};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -61,10 +61,9 @@ impl RebasePlan {
         let (deleted, left) = self.split(found);
         for some in deleted.chunks(DELETE_COUNT) {
             let done = match (self.is_dry_run, self.from) {
-                (true, _) => UnchangedDeletes {
-                    deleted_count: some.len() as u64,
-                    ..UnchangedDeletes::default()
-                },
+                (true, _) => {
+                    DeletesOutcome { deleted_count: some.len() as u64, ..DeletesOutcome::default() }
+                }
                 (false, RebaseFrom::Here) => other.delete_seen(some).await?,
                 (false, RebaseFrom::There) => store.replication().delete_seen(some.to_vec()).await,
             };

@@ -21,7 +21,7 @@ use crate::pace::Transfer;
 use crate::security::{Session, UnauthenticatedConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
-use crate::turn::{FairShare, Weight};
+use crate::turn::{TurnBudget, Weight};
 use bytes::{Bytes, BytesMut};
 use quoit_mapreduce::Job;
 use std::io;
@@ -153,7 +153,7 @@ pub async fn serve(
 
 impl HttpConnection {
     async fn run(&mut self) -> io::Result<()> {
-        let mut turn = FairShare::new();
+        let mut turn = TurnBudget::new();
         loop {
             if !self.count_as_unauthenticated() {
                 return self.close().await;
@@ -161,7 +161,7 @@ impl HttpConnection {
             if self.input.is_empty() {
                 // A client that waits for each answer before it sends its next request never exhausts a
                 // turn.
-                turn = FairShare::new();
+                turn = TurnBudget::new();
             }
             let request = match self.next_request().await {
                 Ok(request) => request,

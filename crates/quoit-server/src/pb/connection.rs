@@ -16,7 +16,7 @@ use crate::memory::{ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, REQ
 use crate::security::{AccessState, Session, UnauthenticatedConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
-use crate::turn::{FairShare, Weight};
+use crate::turn::{TurnBudget, Weight};
 use bytes::{Buf, Bytes};
 use quoit_core::{Lease, Pending};
 use quoit_wire::frame::{Frame, append_empty, append_message};
@@ -158,7 +158,7 @@ impl PbConnection {
             }
             // Each round has a new turn. A client that waits for each answer before it sends its next
             // request never exhausts a turn.
-            if !self.answer_arrived(&mut input, &mut FairShare::new()).await? {
+            if !self.answer_arrived(&mut input, &mut TurnBudget::new()).await? {
                 return self.close().await;
             }
             if !self.socket.write_now(&mut self.out, &mut self.room)? {
@@ -171,7 +171,7 @@ impl PbConnection {
     async fn answer_arrived(
         &mut self,
         input: &mut Input,
-        turn: &mut FairShare,
+        turn: &mut TurnBudget,
     ) -> io::Result<bool> {
         loop {
             if !self.session.is_open() {

@@ -25,7 +25,7 @@ impl Coordinator {
 
     /// Makes the event of a write to this node's copy of a record. A copy that this node does not keep
     /// gets an event of a passing actor
-    /// ([`DotSequence::issue_temporary`](crate::DotSequence::issue_temporary)). Called under the record's
+    /// ([`DotSequence::issue_passing`](crate::DotSequence::issue_passing)). Called under the record's
     /// lock, because the answer to whether the copy is kept must not change in between.
     pub(crate) fn issue_dot(
         &self,
@@ -40,7 +40,7 @@ impl Coordinator {
         };
         match keeps {
             true => self.local.dots.issue(time_secs),
-            false => self.local.dots.issue_temporary(at.partition, time_secs),
+            false => self.local.dots.issue_passing(at.partition, time_secs),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::*;
 use crate::placement::Place;
 use quoit_model::data_type::{
-    EventSource, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
+    EventOrigin, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
 };
 use quoit_model::hash::Partition;
 use quoit_model::hll::Precision;
@@ -29,7 +29,7 @@ fn add(is_map: bool, numbers: std::ops::Range<u32>) -> Operation {
 fn updated(stored: Option<&Object>, operation: &Operation, by: &[u8]) -> Object {
     let actor = Actor(by.into());
     let hll_precision = Precision::default();
-    let coordinator = EventSource { actor: &actor, time_secs: 1, now_us: 1, hll_precision };
+    let coordinator = EventOrigin { actor: &actor, time_secs: 1, now_us: 1, hll_precision };
     let updated = Object::update_data_type(stored.cloned(), operation, None, coordinator, None);
     updated.expect("elements can be added")
 }

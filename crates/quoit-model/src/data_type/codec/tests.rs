@@ -1,6 +1,6 @@
 use crate::clock::Actor;
 use crate::data_type::{
-    CausalClock, Delta, EventSource, FieldKind, FieldName, FieldOperation, FieldUpdate,
+    CausalClock, Delta, EventOrigin, FieldKind, FieldName, FieldOperation, FieldUpdate,
     MAP_DEPTH_MAX, MapOperation, Operation, SetChange, State, StoredFormError,
 };
 use crate::hll::Precision;
@@ -9,8 +9,8 @@ use crate::test_objects::{actor, dot};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-fn coordinator(actor: &Actor) -> EventSource<'_> {
-    EventSource { actor, time_secs: 63_900_000_000, now_us: 9, hll_precision: Precision::MIN }
+fn coordinator(actor: &Actor) -> EventOrigin<'_> {
+    EventOrigin { actor, time_secs: 63_900_000_000, now_us: 9, hll_precision: Precision::MIN }
 }
 
 fn stored(state: &State) -> Bytes {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_type::{CounterForm, EventSource, FieldKind, Operation, Value, context};
+use crate::data_type::{CounterForm, EventOrigin, FieldKind, Operation, Value, context};
 use crate::hll::Precision;
 
 fn actor(name: u8) -> Actor {
@@ -132,7 +132,7 @@ fn versions_of_a_counter_never_count_twice() {
 
 /// An update of a counter by the store with this name.
 fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
-    let coordinator = EventSource {
+    let coordinator = EventOrigin {
         actor: &context::incarnation(&Actor([name; 8].as_slice().into()), 1),
         time_secs: 9,
         now_us: 9_000_000,

@@ -22,8 +22,8 @@ impl Replica {
         Self { incarnation, plain_counter: 0, object: None }
     }
 
-    fn coordinator(&self) -> EventSource<'_> {
-        EventSource {
+    fn coordinator(&self) -> EventOrigin<'_> {
+        EventOrigin {
             actor: &self.incarnation,
             time_secs: 1,
             now_us: 5,
@@ -41,7 +41,7 @@ impl Replica {
     }
 
     fn update(&mut self, operation: &Operation, context: Option<&CausalClock>) -> State {
-        let coordinator = EventSource {
+        let coordinator = EventOrigin {
             actor: &self.incarnation,
             time_secs: 1,
             now_us: 5,
@@ -258,7 +258,7 @@ fn values_of_clients_stay_beside_the_state() {
 fn a_record_of_another_type_is_left_alone() {
     let mut replica = Replica::new(1);
     replica.update(&add("x"), None);
-    let coordinator = EventSource {
+    let coordinator = EventOrigin {
         actor: &replica.incarnation,
         time_secs: 1,
         now_us: 5,
@@ -297,7 +297,7 @@ fn a_store_goes_on_with_its_last_incarnation() {
     let other = crate::data_type::context::incarnation(&actor(2), 9);
     let mut plain_passing = store.clone();
     plain_passing.0.extend_from_slice(&99u64.to_be_bytes());
-    let passing = crate::data_type::context::temporary_incarnation(&plain_passing);
+    let passing = crate::data_type::context::passing_incarnation(&plain_passing);
     let others = [store.clone(), plain_passing, passing, other];
     let object = clock(&[&[named(3), named(8), named(5)], &others[..]].concat());
     assert_eq!(object.incarnation_of(&store, 0), Some(&named(8)));

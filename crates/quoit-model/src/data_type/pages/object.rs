@@ -7,7 +7,7 @@ use crate::data_type::content::Content;
 use crate::data_type::object::{RecordTimes, StateSummary};
 use crate::data_type::value::value_of;
 use crate::data_type::{
-    CausalClock, Delta, EventSource, FieldName, Operation, State, StoredFormError, UpdateError,
+    CausalClock, Delta, EventOrigin, FieldName, Operation, State, StoredFormError, UpdateError,
     Value,
 };
 use crate::object::{Object, Sibling};
@@ -238,7 +238,7 @@ impl PagedObject {
         self,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventSource<'_>,
+        coordinator: EventOrigin<'_>,
         pages: &mut P,
     ) -> Result<Result<(Self, Delta), UpdateError>, P::Error> {
         let Self { generation, mut object, root } = self;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock::Actor;
 use crate::data_type::{
-    ApplyError, CausalClock, Delta, EventSource, FieldOperation, FieldUpdate, MapOperation,
+    ApplyError, CausalClock, Delta, EventOrigin, FieldOperation, FieldUpdate, MapOperation,
     Operation, State, Value,
 };
 use crate::hll::Precision;
@@ -75,7 +75,7 @@ impl Paged {
         &mut self,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventSource<'_>,
+        coordinator: EventOrigin<'_>,
     ) -> Result<Delta, ApplyError> {
         let mut loaded = self.load(&operation.wanted());
         let delta = loaded.state_mut().apply(&mut self.clock, operation, context, coordinator)?;
@@ -124,9 +124,9 @@ impl Paged {
     }
 }
 
-fn coordinator(actor: &Actor) -> EventSource<'_> {
+fn coordinator(actor: &Actor) -> EventOrigin<'_> {
     let hll_precision = Precision::DEFAULT;
-    EventSource { actor, time_secs: 7, now_us: 1_000_000, hll_precision }
+    EventOrigin { actor, time_secs: 7, now_us: 1_000_000, hll_precision }
 }
 
 fn actor(name: &[u8]) -> Actor {

@@ -40,7 +40,7 @@ impl Replica {
         context: Option<&CausalClock>,
     ) -> Result<Delta, ApplyError> {
         let (actor, now_us) = (&self.actor, self.now_us);
-        let coordinator = EventSource { actor, time_secs: 0, now_us, hll_precision: PRECISION };
+        let coordinator = EventOrigin { actor, time_secs: 0, now_us, hll_precision: PRECISION };
         self.state.apply(&mut self.clock, operation, context, coordinator)
     }
 

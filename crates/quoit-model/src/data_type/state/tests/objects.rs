@@ -103,7 +103,7 @@ impl World {
         let now_us = self.history.requests.len() as u64;
         let done = request(&self.history, &seen, operation, events.as_ref(), &actor, now_us);
         let coordinator =
-            EventSource { actor: &actor, time_secs: 0, now_us, hll_precision: PRECISION };
+            EventOrigin { actor: &actor, time_secs: 0, now_us, hll_precision: PRECISION };
         let context = clock.as_ref();
         let updated = Object::update_data_type(Some(object), operation, context, coordinator, None);
         assert_eq!(updated.is_ok(), done.is_some(), "{updated:?}");
