@@ -123,7 +123,7 @@ impl Server {
         self.accepting.spawn(async move {
             loop {
                 let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-                let (account, stream) = tokio::select! {
+                let (memory, stream) = tokio::select! {
                     biased;
                     () = signal.stopped() => return,
                     next = async { (allowance(&context.memory).await, accept(&listener).await) } => next,
@@ -136,13 +136,13 @@ impl Server {
                         Protocol::Pb | Protocol::PbTls => {
                             let stream = secured(&context, stream, protocol).await;
                             if let Some(stream) = stream {
-                                Box::pin(pb::serve(context, account, stream, signal)).await;
+                                Box::pin(pb::serve(context, memory, stream, signal)).await;
                             }
                         }
                         Protocol::Http | Protocol::Https => {
                             let stream = secured(&context, stream, protocol).await;
                             if let Some(stream) = stream {
-                                Box::pin(http::serve(context, account, stream, signal)).await;
+                                Box::pin(http::serve(context, memory, stream, signal)).await;
                             }
                         }
                     }
@@ -194,10 +194,10 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
 }
 
 /// Waits until the budget has an allowance for one more connection.
-async fn allowance(memory: &Arc<MemoryBudget>) -> Arc<ConnectionMemory> {
+async fn allowance(budget: &Arc<MemoryBudget>) -> Arc<ConnectionMemory> {
     loop {
-        if let Some(account) = memory.open() {
-            return account;
+        if let Some(memory) = budget.open() {
+            return memory;
         }
         // Requests, answers and connections that end return memory to the budget.
         tokio::time::sleep(ACCEPT_RETRY).await;

@@ -190,7 +190,7 @@ impl Socket {
     pub(crate) fn write_now(
         &self,
         out: &mut Vec<u8>,
-        room: &mut MemoryReservation,
+        reservation: &mut MemoryReservation,
     ) -> io::Result<bool> {
         if out.len() > PIECE_BYTES || self.stream.is_tls() {
             return Ok(false);
@@ -203,12 +203,12 @@ impl Socket {
             }
         }
         empty(out);
-        room.keep(0);
+        reservation.keep(0);
         Ok(true)
     }
 
-    /// Writes all of `out` and empties it. A large answer returns its memory to `room` in halves: when half
-    /// is sent, the rest moves to a buffer of its own size.
+    /// Writes all of `out` and empties it. A large answer gives the memory of `reservation` back in halves:
+    /// when half is sent, the rest moves to a buffer of its own size.
     ///
     /// # Errors
     ///
@@ -216,15 +216,15 @@ impl Socket {
     pub async fn write_out(
         &mut self,
         out: &mut Vec<u8>,
-        room: &mut MemoryReservation,
+        reservation: &mut MemoryReservation,
         pace: PaceSettings,
     ) -> io::Result<()> {
-        if self.write_now(out, room)? {
+        if self.write_now(out, reservation)? {
             return Ok(());
         }
-        self.write_slowly(out, room, pace).await?;
+        self.write_slowly(out, reservation, pace).await?;
         empty(out);
-        room.keep(0);
+        reservation.keep(0);
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl Socket {
     async fn write_slowly(
         &mut self,
         out: &mut Vec<u8>,
-        room: &mut MemoryReservation,
+        reservation: &mut MemoryReservation,
         pace: PaceSettings,
     ) -> io::Result<()> {
         let (mut sent, mut transfer) = (0, None);
@@ -259,7 +259,7 @@ impl Socket {
             let left = out.len() - sent;
             if left >= MOVED_BYTES_MIN && left <= sent {
                 *out = out[sent..].to_vec();
-                room.keep(left);
+                reservation.keep(left);
                 sent = 0;
             }
         }
@@ -427,7 +427,7 @@ impl Drop for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::room_of;
+    use crate::memory::reservation_of;
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
@@ -478,27 +478,28 @@ mod tests {
     async fn memory_of_an_answer_goes_back_as_it_is_sent() {
         const ANSWER_BYTES: usize = 32 << 20;
         let (mut client, mut socket) = pair().await;
-        let (mut out, mut room) = (vec![7; ANSWER_BYTES], room_of(1 << 30));
-        room.hold(out.len()).expect("there is room");
+        let (mut out, mut reservation) = (vec![7; ANSWER_BYTES], reservation_of(1 << 30));
+        reservation.hold(out.len()).expect("there is room");
         let mut first = vec![0; ANSWER_BYTES * 3 / 4];
         tokio::select! {
             biased;
-            written = socket.write_out(&mut out, &mut room, PaceSettings::default()) => {
+            written = socket.write_out(&mut out, &mut reservation, PaceSettings::default()) => {
                 panic!("nobody has read all of it: {written:?}");
             }
             read = client.read_exact(&mut first) => drop(read.expect("it is sent")),
         }
         // Three quarters are with the client: the rest has moved twice, or the last part is not noticed
         // yet.
-        assert!(room.held_bytes() <= ANSWER_BYTES as u64 / 2, "{}", room.held_bytes());
-        assert_eq!(room.held_bytes(), out.len() as u64);
+        let held_bytes = reservation.held_bytes();
+        assert!(held_bytes <= ANSWER_BYTES as u64 / 2, "{held_bytes}");
+        assert_eq!(held_bytes, out.len() as u64);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_given_up() {
         let (client, mut socket) = pair().await;
-        let (mut out, mut room) = (vec![7; 32 << 20], room_of(1 << 30));
-        let written = socket.write_out(&mut out, &mut room, PaceSettings::default());
+        let (mut out, mut reservation) = (vec![7; 32 << 20], reservation_of(1 << 30));
+        let written = socket.write_out(&mut out, &mut reservation, PaceSettings::default());
         let written = timeout(LONG, written).await.expect("it has a time limit");
         assert_eq!(written.expect_err("nobody reads").kind(), io::ErrorKind::TimedOut);
         drop(client);

@@ -16,7 +16,7 @@ const TEXT_COPIES: usize = ESCAPED_COPIES + 1;
 /// A value of [`append_value`](super::append_value) that is being written.
 pub struct StreamedJson<'o> {
     out: &'o mut Vec<u8>,
-    room: &'o mut MemoryReservation,
+    reservation: &'o mut MemoryReservation,
     /// The reason for which nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
@@ -34,13 +34,13 @@ impl<'o> StreamedJson<'o> {
     /// Begins a value at the end of a buffer.
     pub fn new(
         out: &'o mut Vec<u8>,
-        room: &'o mut MemoryReservation,
+        reservation: &'o mut MemoryReservation,
         includes_context: bool,
     ) -> Self {
         let start = out.len();
         Self {
             out,
-            room,
+            reservation,
             refused: None,
             includes_context,
             start,
@@ -88,7 +88,7 @@ impl ItemSink for StreamedJson<'_> {
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let text_bytes = size_bytes.saturating_mul(TEXT_COPIES);
         let order_bytes = ItemOrder::room_bytes(size_bytes, ESCAPED_COPIES);
-        self.refused = self.room.hold(text_bytes.saturating_add(order_bytes)).err();
+        self.refused = self.reservation.hold(text_bytes.saturating_add(order_bytes)).err();
         if self.refused.is_some() {
             return;
         }
@@ -124,7 +124,7 @@ impl ItemSink for StreamedJson<'_> {
 mod tests {
     use super::*;
     use crate::data_types::append_value;
-    use crate::memory::room_of;
+    use crate::memory::reservation_of;
     use quoit_model::data_type::{FieldKind, FieldName, Value};
 
     fn items(value: &Value) -> Vec<ShownItem<'_>> {
@@ -147,8 +147,8 @@ mod tests {
             (Datatype::Map, Value::Map(fields.into())),
         ] {
             for context in [None, Some(Bytes::from("a context"))] {
-                let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
-                let mut streamed = StreamedJson::new(&mut out, &mut room, true);
+                let (mut out, mut reservation) = (b"before".to_vec(), reservation_of(1 << 20));
+                let mut streamed = StreamedJson::new(&mut out, &mut reservation, true);
                 let begun = StreamedItems { datatype, context: context.clone(), size_bytes: 0 };
                 streamed.begin(begun.clone());
                 streamed.item(ShownItem::Element(b"\xff of an attempt that was broken off"));
@@ -165,8 +165,8 @@ mod tests {
     #[tokio::test]
     async fn bytes_that_are_no_text_are_told_at_the_end() {
         let mut out = Vec::new();
-        let mut room = room_of(1 << 20);
-        let mut streamed = StreamedJson::new(&mut out, &mut room, false);
+        let mut reservation = reservation_of(1 << 20);
+        let mut streamed = StreamedJson::new(&mut out, &mut reservation, false);
         streamed.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 0 });
         streamed.item(ShownItem::Element(b"\xff"));
         streamed.item(ShownItem::Element(b"x"));

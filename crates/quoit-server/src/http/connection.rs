@@ -82,7 +82,7 @@ impl From<io::Error> for ConnectionEnd {
 /// State of a connection.
 pub(crate) struct HttpConnection {
     pub(crate) context: Arc<ServerContext>,
-    pub(super) account: Arc<ConnectionMemory>,
+    pub(super) memory: Arc<ConnectionMemory>,
     pub(super) socket: Socket,
     /// True if the client is on this machine.
     pub(crate) is_local: bool,
@@ -103,12 +103,12 @@ pub(crate) struct HttpConnection {
     pub(super) is_noted_clear: bool,
     /// Bytes that have arrived and are not answered yet, and their memory.
     pub(super) input: BytesMut,
-    pub(super) input_room: MemoryReservation,
+    pub(super) input_reservation: MemoryReservation,
     /// The transfer of the request that is incomplete; set once a read had to wait for it.
     pub(super) transfer: Option<Transfer>,
     /// Answers that are not written yet, and the memory of them and of the request that is being answered.
     pub(crate) out: Vec<u8>,
-    pub(super) room: MemoryReservation,
+    pub(super) reservation: MemoryReservation,
     /// True if a part of the current answer was written.
     has_flushed: bool,
     pub(crate) form: ReplyForm,
@@ -119,7 +119,7 @@ pub(crate) struct HttpConnection {
 /// Serves a client until it disconnects, breaks the protocol, or the server stops.
 pub async fn serve(
     context: Arc<ServerContext>,
-    account: Arc<ConnectionMemory>,
+    memory: Arc<ConnectionMemory>,
     stream: Stream,
     signal: Arc<StopSignal>,
 ) {
@@ -138,11 +138,11 @@ pub async fn serve(
         is_local,
         is_operator,
         input: BytesMut::new(),
-        input_room: account.room(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
+        input_reservation: memory.reservation(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
         transfer: None,
         out: Vec::new(),
-        room: account.room(ANSWERS_BYTES_FREE),
-        account,
+        reservation: memory.reservation(ANSWERS_BYTES_FREE),
+        memory,
         has_flushed: false,
         form: ReplyForm { head_only: false, keep_alive: true, is_http_11: true },
         weight: Weight::Plain,
@@ -194,7 +194,7 @@ impl HttpConnection {
             if self.out.len() >= FLUSH_BYTES {
                 self.flush().await?;
             }
-            self.room.release_minimum(self.out.len());
+            self.reservation.release_minimum(self.out.len());
             if turn.spend(self.weight, moved_bytes) {
                 turn.pass(&self.socket).await;
             }
@@ -217,7 +217,7 @@ impl HttpConnection {
         }
         self.has_flushed = true;
         let pace = self.context.settings.pace;
-        let written = self.socket.write_out(&mut self.out, &mut self.room, pace).await;
+        let written = self.socket.write_out(&mut self.out, &mut self.reservation, pace).await;
         if written.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
             self.context.memory.note_slow_answer();
         }
@@ -233,7 +233,7 @@ impl HttpConnection {
     async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
         refusal.write(&mut self.out, ReplyForm { keep_alive: false, ..self.form })?;
         self.input = BytesMut::new();
-        self.input_room.keep(0);
+        self.input_reservation.keep(0);
         self.flush().await?;
         self.socket.linger().await
     }
@@ -247,7 +247,7 @@ impl HttpConnection {
             refusal.write(&mut self.out, self.form)?;
         }
         if self.out.len() > ANSWERS_BYTES_FREE
-            && let Err(fault) = self.room.hold(self.out.len())
+            && let Err(fault) = self.reservation.hold(self.out.len())
         {
             if self.has_flushed {
                 return Err(io::Error::other(fault));
@@ -426,7 +426,7 @@ impl HttpConnection {
 
     /// Asks for the memory that parsing a JSON document takes. The memory is returned after the request.
     fn hold_document(&mut self, bytes_max: usize) -> Result<(), Refusal> {
-        let held = self.room.reserve_minimum(bytes_max);
+        let held = self.reservation.reserve_minimum(bytes_max);
         held.map_err(|fault| match fault {
             NoRoom::Share { .. } => {
                 Refusal::Text(413, format!("The document is not read: {fault}\n").into())
@@ -437,12 +437,12 @@ impl HttpConnection {
 
     /// Asks for the memory of a streamed answer. The memory is returned after the request.
     pub(super) fn hold_pieces(&mut self) -> Result<(), Refusal> {
-        Ok(self.room.reserve_minimum(self.context.pieces_bytes())?)
+        Ok(self.reservation.reserve_minimum(self.context.pieces_bytes())?)
     }
 
     /// Asks for memory for `bytes` of the answer that is made next.
     pub(super) fn hold_answer(&mut self, bytes: usize) -> Result<(), Refusal> {
-        Ok(self.room.hold_answer(&mut self.out, bytes)?)
+        Ok(self.reservation.hold_answer(&mut self.out, bytes)?)
     }
 
     /// Refuses a request that a browser sent for a page of another site.

@@ -99,7 +99,7 @@ impl HttpConnection {
         let mut datatype =
             self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let mut body = Vec::new();
-        let mut room = self.account.room(0);
+        let mut reservation = self.memory.reservation(0);
         let shown = if let Some(part) = &params.part {
             let answer = self.context.store.query_data_type(key, part, &options).await?;
             // The store has refused paths that do not suit the bucket's data type, so the fallback is never
@@ -107,7 +107,7 @@ impl HttpConnection {
             datatype = part.datatype_in(datatype).unwrap_or(datatype);
             answer.map(|answer| append_answer(&mut body, datatype, &part.query, &answer))
         } else if let Some(shown) =
-            self.stream(&mut body, &mut room, key, &options, &params).await?
+            self.stream(&mut body, &mut reservation, key, &options, &params).await?
         {
             Some(shown)
         } else {
@@ -129,12 +129,12 @@ impl HttpConnection {
     async fn stream(
         &self,
         body: &mut Vec<u8>,
-        room: &mut MemoryReservation,
+        reservation: &mut MemoryReservation,
         key: KeyRef<'_>,
         options: &ReadOptions,
         params: &DatatypeParams,
     ) -> Result<Option<Result<(), NotText>>, Refusal> {
-        let mut answer = StreamedJson::new(body, room, params.includes_context);
+        let mut answer = StreamedJson::new(body, reservation, params.includes_context);
         let streamed = self.context.store.stream_items(key, options, &mut answer).await;
         if let Some(fault) = answer.refused() {
             return Err(fault.into());

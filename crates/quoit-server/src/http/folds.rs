@@ -124,7 +124,7 @@ impl HttpConnection {
         let clocks = self
             .in_time(async move { store.riak_trees().clocks(n_val, &segments, modified).await })
             .await?;
-        let mut gathered = GatheredMemory::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.memory);
         let mut list = JsonList::new("keys-clocks");
         for TreeClock { bucket_type, bucket, key, clock, .. } in clocks {
             gathered.add(bucket.len() + key.len() + FOUND_BYTES)?;
@@ -143,7 +143,7 @@ impl HttpConnection {
         self.hold_pieces()?;
         let store = Arc::clone(&self.context.store);
         let mut fold = self.in_time(async move { store.listings().fold_buckets().await }).await?;
-        let mut gathered = GatheredMemory::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.memory);
         let mut list = JsonList::new("results");
         while let Some((bucket_type, buckets)) = fold.next().await? {
             for bucket in buckets {
@@ -295,7 +295,7 @@ impl HttpConnection {
         if let Some(queue) = queue {
             fold = fold.into_queue(queue);
         }
-        let mut gathered = GatheredMemory::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.memory);
         loop {
             let step = Box::pin(async { deadline.limit(fold.step()).await });
             let Some(found) = self.unless_gone(step).await?? else { break };

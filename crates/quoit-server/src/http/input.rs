@@ -70,7 +70,7 @@ impl HttpConnection {
             let all_bytes = REQUEST_COPIES * size as u64;
             // Checked before the client sends the body, and not in the middle of it.
             if size > STEP_BYTES_MIN {
-                self.account.check(all_bytes.saturating_sub(self.input_room.held_bytes()))?;
+                self.memory.check(all_bytes.saturating_sub(self.input_reservation.held_bytes()))?;
             }
             self.invite_body(head)?;
             while self.input.len() < size {
@@ -124,7 +124,7 @@ impl HttpConnection {
             self.begin_transfer();
         }
         let copies = REQUEST_COPIES as usize;
-        self.input_room.hold(copies * (received + self.input.len() + step))?;
+        self.input_reservation.hold(copies * (received + self.input.len() + step))?;
         let read = match &mut self.transfer {
             // Between requests a client may be idle for any time.
             None => self.socket.read(&mut self.input, step).await,
@@ -143,9 +143,9 @@ impl HttpConnection {
 
     /// Returns the memory of a large request that was answered.
     pub(super) fn give_back_input(&mut self) {
-        if self.input_room.held_bytes() > 0 {
+        if self.input_reservation.held_bytes() > 0 {
             self.input = BytesMut::from(&self.input[..]);
-            self.input_room.keep(REQUEST_COPIES as usize * self.input.len());
+            self.input_reservation.keep(REQUEST_COPIES as usize * self.input.len());
         }
     }
 }

@@ -71,7 +71,7 @@ impl HttpConnection {
         let kept: Vec<usize> =
             (0..job.phases.len()).filter(|place| job.phases[*place].keep).collect();
         let is_chunked = uri::query_value(query, "chunked").as_deref() == Some(b"true");
-        let begun = Box::pin(begin(&self.context, &self.account, job));
+        let begun = Box::pin(begin(&self.context, &self.memory, job));
         let running = self.unless_gone(begun).await??;
         match kept.as_slice() {
             _ if is_chunked => self.write_phases(running).await,
@@ -168,7 +168,7 @@ impl HttpConnection {
         mut running: RunningJob,
         kept: &[usize],
     ) -> Result<(), Refusal> {
-        let mut gathered = GatheredMemory::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.memory);
         let mut lists: Vec<Vec<u8>> = kept.iter().map(|_| Vec::new()).collect();
         while let Some(outputs) = self.next_outputs(&mut running).await?? {
             for each in outputs {

@@ -45,7 +45,7 @@ impl HttpConnection {
         if is_aside {
             self.socket.yield_to_ready_tasks().await;
         }
-        let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
+        let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
             true => self.context.get_low_priority(name.as_ref(), options).await?,
             false => store.get(name.as_ref(), &options).await?,
@@ -64,7 +64,7 @@ impl HttpConnection {
         params: &ObjectParams,
         options: &ReadOptions,
     ) -> Result<GetInPlace, Refusal> {
-        let Self { context, out, room, form, .. } = self;
+        let Self { context, out, reservation, form, .. } = self;
         // While memory is short or many large requests are in progress, the size of an object is checked
         // before it is read.
         if params.vtag.is_some() || context.memory.has_large() || context.memory.is_scarce() {
@@ -76,7 +76,7 @@ impl HttpConnection {
             Some(ShownObject::Whole(object)) => Ok(GetInPlace::Found(Box::new(object))),
             Some(ShownObject::Plain(object)) => {
                 if !form.head_only {
-                    room.hold_answer(out, object.value.len())?;
+                    reservation.hold_answer(out, object.value.len())?;
                 }
                 let mut answer = Answer { out, form: *form, clock: context.store.clock() };
                 if answer.is_wanted(&request.head, &ValueForm::from(&object))? {

@@ -96,7 +96,7 @@ impl HttpConnection {
             let text = "Link-walking is not allowed on keys stored in bucket-types.";
             return Err(Refusal::Text(403, text.into()));
         }
-        let mut gathered = GatheredMemory::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.memory);
         gathered.hold_read(self.context.store.size_bytes_max(name.as_ref()))?;
         let start = self.context.store.get(name.as_ref(), &ReadOptions::default()).await?;
         let Some(start) = start.filter(|object| !object.is_tombstone()) else {

@@ -21,7 +21,7 @@ pub(crate) struct RunningJob {
     place: Place,
     deadline: Deadline,
     /// Memory of the data that the job holds.
-    room: MemoryReservation,
+    reservation: MemoryReservation,
 }
 
 /// Size in bytes up to which a job's document is parsed on the current thread. Parsing more would delay
@@ -44,16 +44,16 @@ pub(crate) async fn read_job(
     }
 }
 
-/// Starts a job for the client with this account.
+/// Starts a job for the client of the connection with this memory.
 pub(crate) async fn begin(
     context: &Arc<ServerContext>,
-    account: &Arc<ConnectionMemory>,
+    memory: &Arc<ConnectionMemory>,
     job: Job,
 ) -> Result<RunningJob, JobEnd> {
     let deadline = Deadline::after_ms(job.timeout_ms);
     let place =
         context.jobs.enter(&job, context.settings.mapreduce.job_count_max, deadline).await?;
-    let begun = begin_in(context, account, job, place, deadline).await;
+    let begun = begin_in(context, memory, job, place, deadline).await;
     if begun.is_err() {
         context.jobs.note_failed();
     }
@@ -62,19 +62,19 @@ pub(crate) async fn begin(
 
 async fn begin_in(
     context: &Arc<ServerContext>,
-    account: &Arc<ConnectionMemory>,
+    memory: &Arc<ConnectionMemory>,
     mut job: Job,
     place: Place,
     deadline: Deadline,
 ) -> Result<RunningJob, JobEnd> {
-    let mut room = account.room(0);
-    room.reserve_minimum(context.pieces_bytes())?;
+    let mut reservation = memory.reservation(0);
+    reservation.reserve_minimum(context.pieces_bytes())?;
     let inputs = inputs_of(std::mem::replace(&mut job.inputs, Inputs::Keys(Vec::new())))?;
     let begun =
         async { Ok(context.store.jobs().begin(&job, inputs, &context.job_settings()).await) };
     let run = limited(deadline, &place, begun).await??;
     place.entry.set_progress(run.progress());
-    Ok(RunningJob { context: Arc::clone(context), run, place, deadline, room })
+    Ok(RunningJob { context: Arc::clone(context), run, place, deadline, reservation })
 }
 
 impl RunningJob {
@@ -87,7 +87,7 @@ impl RunningJob {
         };
         let next = next.and_then(|next| {
             let held_bytes = usize::try_from(self.run.progress().held_bytes());
-            self.room.hold(held_bytes.unwrap_or(usize::MAX))?;
+            self.reservation.hold(held_bytes.unwrap_or(usize::MAX))?;
             Ok(next)
         });
         if next.is_err() {

@@ -1,6 +1,6 @@
 //! The memory budget of a node.
 
-use super::account::{ConnectionMemory, READ_COPIES};
+use super::connection::{ConnectionMemory, READ_COPIES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
@@ -148,8 +148,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Opens an account for a new connection and takes its allowance; `None` if the budget has no room for
-    /// it.
+    /// Takes the allowance of a new connection; `None` if the budget has no room for it.
     pub fn open(self: &Arc<Self>) -> Option<Arc<ConnectionMemory>> {
         let is_taken = self.add(ALLOWANCE_BYTES, self.settings.budget_bytes);
         is_taken.then(|| Arc::new(ConnectionMemory::new(Arc::clone(self))))
@@ -327,12 +326,12 @@ mod tests {
     #[test]
     fn memory_that_large_requests_have_freed_is_told_once() {
         let budget = budget(256 * MIB, 256 * MIB);
-        let account = budget.open().expect("room for an allowance");
-        let mut room = account.room(0);
-        room.hold(31 << 20).expect("there is room");
-        drop(room);
+        let memory = budget.open().expect("room for an allowance");
+        let mut reservation = memory.reservation(0);
+        reservation.hold(31 << 20).expect("there is room");
+        drop(reservation);
         assert!(!budget.has_freed_much(), "that was little");
-        let (mut most, mut rest) = (account.room(0), account.room(0));
+        let (mut most, mut rest) = (memory.reservation(0), memory.reservation(0));
         most.hold(60 << 20).expect("there is room");
         rest.hold(20 << 20).expect("there is room");
         assert!(!budget.has_freed_much(), "it is in use");
@@ -344,18 +343,18 @@ mod tests {
     #[test]
     fn large_requests_leave_room_for_new_connections() {
         let budget = budget(8 * MIB, 8 * MIB);
-        let account = budget.open().expect("room for an allowance");
-        let mut room = account.room(0);
-        assert!(matches!(room.hold(8 << 20), Err(NoRoom::Budget { .. })));
-        room.hold((7 << 20) - ALLOWANCE_BYTES as usize).expect("seven of eight parts");
-        assert!(matches!(room.hold(7 << 20), Err(NoRoom::Budget { .. })));
-        let mut accounts = Vec::new();
-        while let Some(account) = budget.open() {
-            accounts.push(account);
+        let memory = budget.open().expect("room for an allowance");
+        let mut reservation = memory.reservation(0);
+        assert!(matches!(reservation.hold(8 << 20), Err(NoRoom::Budget { .. })));
+        reservation.hold((7 << 20) - ALLOWANCE_BYTES as usize).expect("seven of eight parts");
+        assert!(matches!(reservation.hold(7 << 20), Err(NoRoom::Budget { .. })));
+        let mut others = Vec::new();
+        while let Some(memory) = budget.open() {
+            others.push(memory);
         }
-        assert_eq!(accounts.len() as u64, MIB / ALLOWANCE_BYTES);
+        assert_eq!(others.len() as u64, MIB / ALLOWANCE_BYTES);
         assert_eq!(budget.figures().used_bytes, 8 * MIB);
-        drop((room, accounts, account));
+        drop((reservation, others, memory));
         assert_eq!(budget.figures().used_bytes, 0);
         assert_eq!(budget.figures().used_bytes_max, 8 * MIB);
     }
@@ -364,10 +363,10 @@ mod tests {
     fn objects_are_read_without_a_look_at_their_sizes_while_the_reserved_part_has_room_for_them() {
         // An eighth of the budget has room for two objects of the largest size, each in memory twice.
         let budget = budget(16 * MIB, 16 * MIB);
-        let account = budget.open().expect("room for an allowance");
-        let mut room = account.room(0);
+        let memory = budget.open().expect("room for an allowance");
+        let mut reservation = memory.reservation(0);
         let mut admit = |size_bytes_max: Option<u64>| {
-            account.admit_read(&mut room, &[], || size_bytes_max).map(|admitted| {
+            memory.admit_read(&mut reservation, &[], || size_bytes_max).map(|admitted| {
                 let is_measured = admitted.is_none();
                 (admitted, is_measured)
             })
@@ -382,7 +381,7 @@ mod tests {
         let (third, is_measured) = admit(Some(u64::MAX)).expect("no size is asked for");
         assert!(!is_measured);
         drop(third);
-        let mut other = account.room(0);
+        let mut other = memory.reservation(0);
         other.hold(13 << 20).expect("there is room");
         admit(Some(u64::MAX)).expect_err("memory is scarce");
     }
@@ -390,8 +389,8 @@ mod tests {
     #[test]
     fn a_connection_gets_no_more_than_its_share_whatever_it_uses_it_for() {
         let budget = budget(8 * MIB, 2 * MIB);
-        let account = budget.open().expect("room for an allowance");
-        let (mut first, mut second) = (account.room(0), account.room(0));
+        let memory = budget.open().expect("room for an allowance");
+        let (mut first, mut second) = (memory.reservation(0), memory.reservation(0));
         first.hold(1 << 20).expect("half of the share");
         second.hold(1 << 20).expect("the other half");
         let refused = second.hold((1 << 20) + 1);

@@ -1,18 +1,18 @@
 //! Memory that requests and answers of all client connections may take together.
 //!
-//! A node has one [`MemoryBudget`]. Each connection has an [`ConnectionMemory`], which takes a fixed
+//! A node has one [`MemoryBudget`]. Each connection has a [`ConnectionMemory`], which takes a fixed
 //! allowance from the budget when the connection is accepted. Small requests and answers fit into the
 //! allowance and never ask again. A larger one asks its [`MemoryReservation`] for more before it takes the
 //! memory. It is refused if the connection would exceed its share, or if all connections together would
 //! exceed the budget. `docs/design/memory-budget.md` has the reasons and the figures.
 
-mod account;
 mod budget;
+mod connection;
 
-pub use account::ConnectionMemory;
-pub(crate) use account::{GatheredMemory, MemoryReservation, READ_COPIES};
 pub(crate) use budget::REQUEST_COPIES;
 pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
+pub use connection::ConnectionMemory;
+pub(crate) use connection::{GatheredMemory, MemoryReservation, READ_COPIES};
 
 /// Bytes of incomplete requests that the allowance covers.
 pub(crate) const REQUESTS_BYTES_FREE: usize = 12 << 10;
@@ -29,11 +29,11 @@ pub(crate) fn is_large(size_bytes_max: Option<u64>) -> bool {
     size_bytes_max.is_some_and(|size_bytes| size_bytes > LARGE_BYTES)
 }
 
-/// Creates a room in a budget of its own, for tests.
+/// Creates a reservation in a budget of its own, for tests.
 #[cfg(test)]
-pub(crate) fn room_of(budget_bytes: u64) -> MemoryReservation {
+pub(crate) fn reservation_of(budget_bytes: u64) -> MemoryReservation {
     let settings =
         MemorySettings { budget_bytes, share_bytes: budget_bytes, request_bytes_max: 1 << 19 };
-    let account = std::sync::Arc::new(MemoryBudget::new(settings)).open();
-    account.expect("room for an allowance").room(0)
+    let memory = std::sync::Arc::new(MemoryBudget::new(settings)).open();
+    memory.expect("room for an allowance").reservation(0)
 }

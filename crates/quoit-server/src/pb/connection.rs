@@ -61,11 +61,11 @@ pub(super) struct PbConnection {
     pub(super) failed_logins: u32,
     /// True if the connection was counted as one without TLS while security is on.
     is_noted_clear: bool,
-    pub(super) account: Arc<ConnectionMemory>,
+    pub(super) memory: Arc<ConnectionMemory>,
     /// Answers that are not written yet.
     pub(super) out: Vec<u8>,
     /// Memory of `out` and of the request that is being answered.
-    pub(super) room: MemoryReservation,
+    pub(super) reservation: MemoryReservation,
     /// True if the client may still be sending when the connection is closed.
     lingers: bool,
     /// Buffer for the encoded version vector of an answer.
@@ -78,7 +78,7 @@ pub(super) struct PbConnection {
 /// Serves a client until it disconnects, breaks the protocol, or the server stops.
 pub async fn serve(
     context: Arc<ServerContext>,
-    account: Arc<ConnectionMemory>,
+    memory: Arc<ConnectionMemory>,
     stream: Stream,
     signal: Arc<StopSignal>,
 ) {
@@ -92,8 +92,8 @@ pub async fn serve(
         is_noted_clear: false,
         context,
         socket: Socket::new(stream, signal),
-        room: account.room(ANSWERS_BYTES_FREE),
-        account,
+        reservation: memory.reservation(ANSWERS_BYTES_FREE),
+        memory,
         out: Vec::new(),
         lingers: false,
         clock_bytes: Vec::new(),
@@ -127,7 +127,7 @@ enum RequestProgress {
 
 impl PbConnection {
     async fn run(&mut self) -> io::Result<()> {
-        let mut input = Input::new(&self.context, &self.account);
+        let mut input = Input::new(&self.context, &self.memory);
         if !self.keep_out(&mut input) {
             return self.close().await;
         }
@@ -161,7 +161,7 @@ impl PbConnection {
             if !self.answer_arrived(&mut input, &mut TurnBudget::new()).await? {
                 return self.close().await;
             }
-            if !self.socket.write_now(&mut self.out, &mut self.room)? {
+            if !self.socket.write_now(&mut self.out, &mut self.reservation)? {
                 self.flush().await?;
             }
         }
@@ -221,7 +221,7 @@ impl PbConnection {
             if self.out.len() >= FLUSH_BYTES {
                 self.flush().await?;
             }
-            self.room.release_minimum(self.out.len());
+            self.reservation.release_minimum(self.out.len());
             if input.bytes.is_empty() {
                 return Ok(true);
             }
@@ -393,13 +393,13 @@ impl PbConnection {
     /// Asks for the memory that a large message takes when it is decoded. The memory is returned after the
     /// request.
     fn hold_decoded(&mut self, frame: &Frame) -> Result<(), Fault> {
-        let held = self.room.reserve_minimum(decoded_bytes(frame.code, &frame.body));
+        let held = self.reservation.reserve_minimum(decoded_bytes(frame.code, &frame.body));
         held.map_err(|fault| Fault::Text(format!("the request is not taken: {fault}")))
     }
 
     /// Appends an answer, if there is memory for it.
     pub(super) fn send(&mut self, message: &impl Body) -> Result<(), Fault> {
-        self.room.hold_answer(&mut self.out, message.encoded_len())?;
+        self.reservation.hold_answer(&mut self.out, message.encoded_len())?;
         Ok(append_message(&mut self.out, message)?)
     }
 
@@ -408,7 +408,7 @@ impl PbConnection {
         &mut self,
         message: impl Body + Send + 'static,
     ) -> Result<(), Fault> {
-        self.room.hold_answer(&mut self.out, message.encoded_len())?;
+        self.reservation.hold_answer(&mut self.out, message.encoded_len())?;
         let mut out = mem::take(&mut self.out);
         let append = async move {
             let appended = append_message(&mut out, &message);
@@ -443,7 +443,7 @@ impl PbConnection {
     /// reader slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         let pace = self.context.settings.pace;
-        let written = self.socket.write_out(&mut self.out, &mut self.room, pace).await;
+        let written = self.socket.write_out(&mut self.out, &mut self.reservation, pace).await;
         if written.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
             self.context.memory.note_slow_answer();
         }

@@ -72,7 +72,8 @@ impl PbConnection {
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let includes_context = request.include_context != Some(false);
         if matches!(datatype, Datatype::Set | Datatype::Gset | Datatype::Map) {
-            let mut answer = StreamedAnswer::new(&mut self.out, &mut self.room, includes_context);
+            let mut answer =
+                StreamedAnswer::new(&mut self.out, &mut self.reservation, includes_context);
             match self.context.store.stream_items(key, &options, &mut answer).await {
                 Ok(true) => return answer.finish().await,
                 Ok(false) => answer.discard(),
@@ -82,7 +83,7 @@ impl PbConnection {
                 }
             }
         }
-        self.room.hold_read(&self.out, self.context.store.size_bytes_max(key))?;
+        self.reservation.hold_read(&self.out, self.context.store.size_bytes_max(key))?;
         let found = self.context.store.fetch_data_type(key, &options).await?;
         let kind = data_type_of(datatype) as i32;
         self.send(&match found {

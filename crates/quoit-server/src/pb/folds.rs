@@ -204,7 +204,7 @@ impl PbConnection {
     }
 
     pub(super) async fn fold_buckets(&mut self, _: RpbAaeFoldListBucketsReq) -> Result<(), Fault> {
-        self.room.reserve_minimum(self.context.pieces_bytes() + 2 * BUCKETS_BYTES_MAX)?;
+        self.reservation.reserve_minimum(self.context.pieces_bytes() + 2 * BUCKETS_BYTES_MAX)?;
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         let limited =
             Box::pin(async { deadline.limit(self.all_buckets()).await.map_err(listing_fault) });

@@ -105,7 +105,7 @@ impl PbConnection {
         let key = key_of(get.bucket_type, get.bucket, get.key);
         let size_bytes_max = self.context.store.size_bytes_max(key);
         if self.context.memory.is_scarce() {
-            self.room.hold_read(&self.out, size_bytes_max)?;
+            self.reservation.hold_read(&self.out, size_bytes_max)?;
         }
         Ok(is_large(size_bytes_max))
     }
@@ -116,7 +116,7 @@ impl PbConnection {
             head: get.head == Some(true),
             tombstone_wanted: get.deletedvclock == Some(true),
         };
-        let Self { context, out, clock_bytes, room, .. } = self;
+        let Self { context, out, clock_bytes, reservation, .. } = self;
         let start = out.len();
         let answered: Option<ShownInPlace<Result<(), Fault>>> = context.store.get_in_place(
             key_of(get.bucket_type, get.bucket, get.key),
@@ -130,12 +130,12 @@ impl PbConnection {
                     clock_bytes.clear();
                     encode_context_into(&object.clock, clock_bytes);
                     let content = content(&object, form.head);
-                    room.hold_answer(out, content.value.len())?;
+                    reservation.hold_answer(out, content.value.len())?;
                     Ok(append_get_resp(out, [content], Some(clock_bytes))?)
                 }
                 Some(ShownObject::Whole(object)) => {
                     let answer = form.answer(object);
-                    room.hold_answer(out, answer.encoded_len())?;
+                    reservation.hold_answer(out, answer.encoded_len())?;
                     Ok(append_message(out, &answer)?)
                 }
             },

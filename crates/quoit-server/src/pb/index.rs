@@ -207,7 +207,7 @@ impl PbConnection {
     ) -> Result<Vec<RpbIndexObject>, Fault> {
         if let Some(IndexMatch { key, .. }) = keys.first() {
             let size_bytes_max = self.context.store.size_bytes_max(bucket.key(key));
-            self.room.hold_read(&self.out, size_bytes_max)?;
+            self.reservation.hold_read(&self.out, size_bytes_max)?;
         }
         let read = async { deadline.limit(self.objects(bucket, keys)).await.map_err(query_fault) };
         self.unless_gone(Box::pin(read)).await

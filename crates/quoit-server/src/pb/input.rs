@@ -38,21 +38,21 @@ pub(super) struct Input {
     pub(super) decoder: FrameDecoder,
     pub(super) bytes: BytesMut,
     context: Arc<ServerContext>,
-    account: Arc<ConnectionMemory>,
-    room: MemoryReservation,
+    memory: Arc<ConnectionMemory>,
+    reservation: MemoryReservation,
     /// The transfer of the frame that is incomplete; set once a read had to wait for it.
     pub(super) transfer: Option<Transfer>,
 }
 
 impl Input {
-    pub(super) fn new(context: &Arc<ServerContext>, account: &Arc<ConnectionMemory>) -> Self {
+    pub(super) fn new(context: &Arc<ServerContext>, memory: &Arc<ConnectionMemory>) -> Self {
         let limit = context.settings.request_bytes_limit();
         Self {
             decoder: FrameDecoder::new(u32::try_from(limit).unwrap_or(u32::MAX)),
             bytes: BytesMut::new(),
             context: Arc::clone(context),
-            account: Arc::clone(account),
-            room: account.room(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
+            memory: Arc::clone(memory),
+            reservation: memory.reservation(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
             transfer: None,
         }
     }
@@ -64,7 +64,7 @@ impl Input {
 
     /// Reads once. The caller has handled all complete frames.
     pub(super) async fn read_more(&mut self, socket: &mut Socket) -> io::Result<More> {
-        if self.bytes.is_empty() && self.room.held_bytes() == 0 {
+        if self.bytes.is_empty() && self.reservation.held_bytes() == 0 {
             // Between requests a client may be idle for any time.
             return more(socket.read(&mut self.bytes, READ_BYTES).await);
         }
@@ -76,7 +76,7 @@ impl Input {
         let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);
         let frame_bytes = self.bytes.len() + missing;
         let mut step = missing.max(READ_BYTES);
-        if frame_bytes > REQUESTS_BYTES_FREE || self.room.held_bytes() > 0 {
+        if frame_bytes > REQUESTS_BYTES_FREE || self.reservation.held_bytes() > 0 {
             step = missing.min(self.bytes.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
             if let Err(fault) = self.make_room(frame_bytes, step) {
                 return Ok(More::NoRoom(fault));
@@ -105,16 +105,16 @@ impl Input {
     fn make_room(&mut self, frame_bytes: usize, step: usize) -> Result<(), NoRoom> {
         let copies = REQUEST_COPIES as usize;
         let all_bytes = copies * frame_bytes;
-        if self.room.held_bytes() / KEPT_PART > all_bytes as u64
+        if self.reservation.held_bytes() / KEPT_PART > all_bytes as u64
             || frame_bytes <= REQUESTS_BYTES_FREE
         {
             self.bytes = BytesMut::from(&self.bytes[..]);
-            self.room.keep(copies * self.bytes.len());
+            self.reservation.keep(copies * self.bytes.len());
         }
         if self.bytes.len() <= STEP_BYTES_MIN {
-            self.account.check((all_bytes as u64).saturating_sub(self.room.held_bytes()))?;
+            self.memory.check((all_bytes as u64).saturating_sub(self.reservation.held_bytes()))?;
         }
-        self.room.hold(copies * (self.bytes.len() + step))
+        self.reservation.hold(copies * (self.bytes.len() + step))
     }
 
     /// Discards the rest of the arriving frame as it comes.
@@ -130,7 +130,7 @@ impl Input {
             }
             if dropped > 0 {
                 self.bytes = BytesMut::new();
-                self.room.keep(0);
+                self.reservation.keep(0);
             }
             match self.read_frame(socket, DROPPED_BYTES.min(left)).await? {
                 Incoming::Bytes(_) => {}

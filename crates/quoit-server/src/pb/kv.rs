@@ -72,7 +72,7 @@ impl PbConnection {
         if is_aside {
             self.socket.yield_to_ready_tasks().await;
         }
-        let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
+        let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
             true => self.context.get_low_priority(key, options).await?,
             false => store.get(key, &options).await?,

@@ -75,7 +75,7 @@ impl PbConnection {
 
     /// Asks for the memory of a streamed answer. The memory is returned after the request.
     pub(super) fn hold_pieces(&mut self) -> Result<(), Fault> {
-        Ok(self.room.reserve_minimum(self.context.pieces_bytes())?)
+        Ok(self.reservation.reserve_minimum(self.context.pieces_bytes())?)
     }
 
     /// Refuses an unstreamed answer that is too large; `remedy` tells the client what to do instead.
@@ -89,7 +89,7 @@ impl PbConnection {
             return Err(Fault::Text(format!("the answer has more than {limit} bytes; {remedy}")));
         }
         // The answer is in memory twice: as it is gathered, and as it is encoded.
-        self.room.hold(self.out.len() + 2 * gathered_bytes).map_err(|fault| match fault {
+        self.reservation.hold(self.out.len() + 2 * gathered_bytes).map_err(|fault| match fault {
             NoRoom::Share { .. } => {
                 Fault::Text(format!("the answer is not sent: {fault}; {remedy}"))
             }

@@ -47,7 +47,7 @@ impl PbConnection {
             }
         };
         // A document of many short items takes many times its size when it is parsed.
-        self.room.reserve_minimum(bytes_max)?;
+        self.reservation.reserve_minimum(bytes_max)?;
         let document = request.request;
         let job = read_job(document, move |document| match notation {
             Notation::Json => Job::from_json(document),
@@ -63,7 +63,7 @@ impl PbConnection {
                 return Err(Fault::Text(rights::NO_LINKS.to_owned()));
             }
         }
-        let begun = async { Ok(begin(&self.context, &self.account, job).await?) };
+        let begun = async { Ok(begin(&self.context, &self.memory, job).await?) };
         let mut running = self.unless_gone(Box::pin(begun)).await?;
         loop {
             let next = async { Ok(running.next().await?) };

@@ -34,7 +34,7 @@ const GSET_VALUE: u8 = 5 << 3 | 2;
 /// A frame with a `DtFetchResp` at the end of a buffer.
 pub(super) struct StreamedAnswer<'o> {
     out: &'o mut Vec<u8>,
-    room: &'o mut MemoryReservation,
+    reservation: &'o mut MemoryReservation,
     /// The reason for which nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
@@ -49,14 +49,14 @@ pub(super) struct StreamedAnswer<'o> {
 impl<'o> StreamedAnswer<'o> {
     pub(super) fn new(
         out: &'o mut Vec<u8>,
-        room: &'o mut MemoryReservation,
+        reservation: &'o mut MemoryReservation,
         includes_context: bool,
     ) -> Self {
         let start = out.len();
         let (refused, length_at) = (None, start);
         Self {
             out,
-            room,
+            reservation,
             refused,
             includes_context,
             start,
@@ -117,9 +117,9 @@ impl ItemSink for StreamedAnswer<'_> {
         let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
         let answer_bytes = size_bytes.saturating_add(heads_bytes);
         let order_bytes = ItemOrder::room_bytes(size_bytes, 1);
-        let held = self.room.hold_answer(out, answer_bytes);
+        let held = self.reservation.hold_answer(out, answer_bytes);
         let held = held.and_then(|()| match size_bytes > SMALL_BYTES {
-            true => self.room.hold(out.len().saturating_add(answer_bytes + order_bytes)),
+            true => self.reservation.hold(out.len().saturating_add(answer_bytes + order_bytes)),
             false => Ok(()),
         });
         self.refused = held.err();
@@ -178,7 +178,7 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
     use crate::data_types::fetched_value;
-    use crate::memory::room_of;
+    use crate::memory::reservation_of;
     use bytes::Bytes;
     use quoit_model::data_type::{FieldKind, FieldName, Value};
     use quoit_wire::append_message;
@@ -186,12 +186,12 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_there_is_no_memory_for_is_refused_before_it_is_written() {
-        let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
-        let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
+        let (mut out, mut reservation) = (b"before".to_vec(), reservation_of(1 << 20));
+        let mut answer = StreamedAnswer::new(&mut out, &mut reservation, true);
         answer.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 2 << 20 });
         answer.item(ShownItem::Element(b"x"));
         assert!(matches!(answer.finish().await, Err(Fault::Text(text)) if text.contains("memory")));
-        assert_eq!((out.as_slice(), room.held_bytes()), (&b"before"[..], 0));
+        assert_eq!((out.as_slice(), reservation.held_bytes()), (&b"before"[..], 0));
     }
 
     /// The streamed bytes equal those of a message that is built as a whole, with its items sorted.
@@ -206,8 +206,8 @@ mod tests {
             let elements: Vec<Bytes> =
                 (0..count).map(|number| format!("element {number}").into()).collect();
             let context = context.map(Bytes::from);
-            let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
-            let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
+            let (mut out, mut reservation) = (b"before".to_vec(), reservation_of(1 << 20));
+            let mut answer = StreamedAnswer::new(&mut out, &mut reservation, true);
             let set = StreamedItems { datatype, context: context.clone(), size_bytes: 10 };
             answer.begin(set.clone());
             answer.item(ShownItem::Element(b"of an attempt that was broken off"));
@@ -235,8 +235,8 @@ mod tests {
                 (name, Value::Set(vec!["x".into(), "y".into()]))
             })
             .collect();
-        let (mut out, mut room) = (Vec::new(), room_of(1 << 20));
-        let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
+        let (mut out, mut reservation) = (Vec::new(), reservation_of(1 << 20));
+        let mut answer = StreamedAnswer::new(&mut out, &mut reservation, true);
         let (datatype, context) = (Datatype::Map, Some(Bytes::from("a context")));
         answer.begin(StreamedItems { datatype, context: context.clone(), size_bytes: 10 });
         fields.iter().for_each(|(name, value)| answer.item(ShownItem::Field(name, value)));
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_discarded_answer_leaves_the_output_unchanged() {
-        let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
-        let mut answer = StreamedAnswer::new(&mut out, &mut room, false);
+        let (mut out, mut reservation) = (b"before".to_vec(), reservation_of(1 << 20));
+        let mut answer = StreamedAnswer::new(&mut out, &mut reservation, false);
         let context = Some(Bytes::from("a context"));
         answer.begin(StreamedItems { datatype: Datatype::Set, context, size_bytes: 0 });
         answer.item(ShownItem::Element(b"x"));

@@ -12,11 +12,11 @@ pub(crate) const READ_COPIES: usize = 2;
 /// Approximate size of an answer besides its value, in bytes.
 const ANSWER_HEAD_BYTES: usize = 1024;
 
-/// The account of a connection. Dropping it returns its allowance to the budget.
+/// The memory of a connection. Dropping it returns its allowance to the budget.
 #[derive(Debug)]
 pub struct ConnectionMemory {
     budget: Arc<MemoryBudget>,
-    /// Sum of the bytes that its rooms hold.
+    /// Sum of the bytes that its reservations hold.
     held_bytes: AtomicU64,
 }
 
@@ -25,24 +25,24 @@ impl ConnectionMemory {
         Self { budget, held_bytes: AtomicU64::new(0) }
     }
 
-    /// Returns a room that holds nothing of the budget yet. Its first `free_bytes` are covered by the
-    /// allowance.
-    pub(crate) fn room(self: &Arc<Self>, free_bytes: usize) -> MemoryReservation {
-        MemoryReservation { account: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
+    /// Returns a reservation that holds nothing of the budget yet. Its first `free_bytes` are covered by
+    /// the allowance.
+    pub(crate) fn reservation(self: &Arc<Self>, free_bytes: usize) -> MemoryReservation {
+        MemoryReservation { memory: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
     }
 
     /// Admits the read of an object; the read lasts until the returned guard is dropped. If the budget has
-    /// no place for an object of unknown size, the function looks up the size of the object and asks `room`
-    /// for its memory, besides that of `out`, the answers that wait to be sent.
+    /// no place for an object of unknown size, the function looks up the size of the object and asks
+    /// `reservation` for its memory, besides that of `out`, the answers that wait to be sent.
     pub(crate) fn admit_read(
         &self,
-        room: &mut MemoryReservation,
+        reservation: &mut MemoryReservation,
         out: &[u8],
         size_bytes_max: impl FnOnce() -> Option<u64>,
     ) -> Result<Option<UnsizedRead<'_>>, NoRoom> {
         let unmeasured = self.budget.begin_unmeasured();
         if unmeasured.is_none() {
-            room.hold_read(out, size_bytes_max())?;
+            reservation.hold_read(out, size_bytes_max())?;
         }
         Ok(unmeasured)
     }
@@ -66,7 +66,7 @@ impl ConnectionMemory {
 
 impl Drop for ConnectionMemory {
     fn drop(&mut self) {
-        assert_eq!(*self.held_bytes.get_mut(), 0, "rooms hold their account");
+        assert_eq!(*self.held_bytes.get_mut(), 0, "reservations hold their connection's memory");
         self.budget.give_back(ALLOWANCE_BYTES);
     }
 }
@@ -74,7 +74,7 @@ impl Drop for ConnectionMemory {
 /// Memory for one purpose: a request that arrives, answers that are sent, or values that a request gathers.
 #[derive(Debug)]
 pub(crate) struct MemoryReservation {
-    account: Arc<ConnectionMemory>,
+    memory: Arc<ConnectionMemory>,
     /// Bytes that the allowance covers, which are not taken from the budget.
     free_bytes: usize,
     /// Bytes that stay held until the end of the request, even if less is in use.
@@ -83,11 +83,11 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Raises the memory of the room to `needed_bytes` in total. Never lowers it.
+    /// Raises the reservation to `needed_bytes` in total. Never lowers it.
     pub(crate) fn hold(&mut self, needed_bytes: usize) -> Result<(), NoRoom> {
         let wanted = self.wanted(needed_bytes);
         if wanted > self.held_bytes {
-            self.account.take(wanted - self.held_bytes)?;
+            self.memory.take(wanted - self.held_bytes)?;
             self.held_bytes = wanted;
         }
         Ok(())
@@ -122,11 +122,11 @@ impl MemoryReservation {
         self.hold(out.len().saturating_add(size_bytes.saturating_mul(READ_COPIES)))
     }
 
-    /// Lowers the memory of the room to `needed_bytes`.
+    /// Lowers the reservation to `needed_bytes`.
     pub(crate) fn keep(&mut self, needed_bytes: usize) {
         let wanted = self.wanted(needed_bytes);
         if wanted < self.held_bytes {
-            self.account.give_back(self.held_bytes - wanted);
+            self.memory.give_back(self.held_bytes - wanted);
             self.held_bytes = wanted;
         }
     }
@@ -148,7 +148,7 @@ impl MemoryReservation {
         }
     }
 
-    /// Bytes that the room holds of the budget.
+    /// Bytes that the reservation holds of the budget.
     pub(crate) const fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -166,7 +166,7 @@ fn as_bytes(size_bytes: u64) -> usize {
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
         if self.held_bytes > 0 {
-            self.account.give_back(self.held_bytes);
+            self.memory.give_back(self.held_bytes);
         }
     }
 }
@@ -178,26 +178,26 @@ const GATHERED_COPIES: usize = 4;
 /// Memory of the values that a request gathers before it answers.
 #[derive(Debug)]
 pub(crate) struct GatheredMemory {
-    room: MemoryReservation,
+    reservation: MemoryReservation,
     values_bytes: usize,
 }
 
 impl GatheredMemory {
     /// Memory of a request that has gathered nothing yet.
-    pub(crate) fn new(account: &Arc<ConnectionMemory>) -> Self {
-        Self { room: account.room(0), values_bytes: 0 }
+    pub(crate) fn new(memory: &Arc<ConnectionMemory>) -> Self {
+        Self { reservation: memory.reservation(0), values_bytes: 0 }
     }
 
     /// Asks for memory for an object that is read next, if a bound of its size is known.
     pub(crate) fn hold_read(&mut self, size_bytes_max: Option<u64>) -> Result<(), NoRoom> {
         let values_bytes = self.values_bytes.saturating_add(size_bytes_max.map_or(0, as_bytes));
-        self.room.hold(values_bytes.saturating_mul(GATHERED_COPIES))
+        self.reservation.hold(values_bytes.saturating_mul(GATHERED_COPIES))
     }
 
     /// Asks for memory for this many more bytes of values.
     pub(crate) fn add(&mut self, values_bytes: usize) -> Result<(), NoRoom> {
         self.values_bytes = self.values_bytes.saturating_add(values_bytes);
-        self.room.hold(self.values_bytes.saturating_mul(GATHERED_COPIES))
+        self.reservation.hold(self.values_bytes.saturating_mul(GATHERED_COPIES))
     }
 }
 
@@ -207,29 +207,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_asks_for_what_exceeds_its_free_part_and_gives_it_back() {
+    fn a_reservation_takes_only_what_exceeds_its_free_bytes_and_returns_it() {
         let settings = MemorySettings {
             budget_bytes: 1 << 20,
             share_bytes: 1 << 19,
             request_bytes_max: 1 << 18,
         };
         let budget = Arc::new(MemoryBudget::new(settings));
-        let account = budget.open().expect("room for an allowance");
+        let memory = budget.open().expect("room for an allowance");
         let used = || budget.figures().used_bytes - ALLOWANCE_BYTES;
-        let mut room = account.room(1_000);
-        room.hold(1_000).expect("it is free");
+        let mut reservation = memory.reservation(1_000);
+        reservation.hold(1_000).expect("it is free");
         assert_eq!(used(), 0);
-        room.hold(5_000).expect("there is room");
-        room.hold(3_000).expect("it has more");
-        assert_eq!((used(), room.held_bytes()), (4_000, 4_000));
-        room.keep(1_500);
+        reservation.hold(5_000).expect("there is room");
+        reservation.hold(3_000).expect("it has more");
+        assert_eq!((used(), reservation.held_bytes()), (4_000, 4_000));
+        reservation.keep(1_500);
         assert_eq!(used(), 500);
-        room.reserve_minimum(2_000).expect("there is room");
-        room.keep(0);
+        reservation.reserve_minimum(2_000).expect("there is room");
+        reservation.keep(0);
         assert_eq!(used(), 2_000, "the floor is kept");
-        room.release_minimum(1_200);
+        reservation.release_minimum(1_200);
         assert_eq!(used(), 200);
-        drop(room);
+        drop(reservation);
         assert_eq!(used(), 0);
     }
 }
