@@ -19,7 +19,7 @@ use crate::view::ViewPhase;
 /// Time for which a run continues after the failure that ends it.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Receives one message for each member of the crew: that it is connected, or why it is not.
+/// Receives one message for each member of the run: that it is connected, or why it is not.
 pub(super) type Ready = mpsc::Receiver<Result<(), RunError>>;
 
 /// Conducts the run on an event loop of its own.

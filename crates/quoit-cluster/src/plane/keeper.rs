@@ -22,7 +22,7 @@ use leading::leads;
 use prost::Message as _;
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
-    METHOD_STANDING, METHOD_STARTED, MembershipAnswer, MembershipQuery, StartNoted, Started,
+    METHOD_MEMBERSHIP, METHOD_STARTED, MembershipAnswer, MembershipQuery, StartNoted, Started,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -284,29 +284,29 @@ impl Keeper {
     async fn ask_standing(&self, plane: &ControlPlane, state: &State) -> bool {
         let own = state.members().get(state.node_id());
         let waits = own.is_some_and(|own| own.status == MemberStatus::Joining);
-        let mut strangers = 0;
+        let mut denial_count = 0;
         let question = MembershipQuery { name: state.node_name().to_owned() };
         let others = state.members().iter().filter(|member| member.id != state.node_id());
         for other in others {
             let address = &other.addresses.node;
             let asked = self.internode.call_address(
                 address,
-                METHOD_STANDING,
+                METHOD_MEMBERSHIP,
                 &question,
                 b"".as_slice(),
                 ANSWER_TIMEOUT,
             );
             let Ok((_, reply)) = asked.await else { continue };
-            let Ok(standing) = MembershipAnswer::decode(reply.header) else { continue };
-            if standing.is_removed {
+            let Ok(answer) = MembershipAnswer::decode(reply.header) else { continue };
+            if answer.is_removed {
                 plane.depart(Departure::Removed);
                 return true;
             }
-            strangers += usize::from(!standing.is_member);
+            denial_count += usize::from(!answer.is_member);
         }
         // A single member may lag and not know yet that this node was admitted, so at least half must deny
         // it.
-        if waits && strangers * 2 >= state.members().count() {
+        if waits && denial_count * 2 >= state.members().count() {
             go_alone(plane).await;
             return true;
         }

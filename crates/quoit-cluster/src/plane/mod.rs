@@ -32,7 +32,7 @@ use quoit_planted::planted;
 use quoit_seam::{Disk, DiskLock};
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
-    METHOD_ENROL, METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING,
+    METHOD_ENROL, METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_MEMBERSHIP,
 };
 use service::ControlService;
 use std::fmt;
@@ -211,7 +211,7 @@ impl ControlPlane {
         self.link.connect(internode, &self.read());
         let service = Arc::new(ControlService { plane: Arc::downgrade(self) });
         internode.register(METHOD_FIRST..=METHOD_LAST, Arc::clone(&service) as _);
-        internode.register_for_guests(METHOD_JOIN..=METHOD_STANDING, Arc::clone(&service) as _);
+        internode.register_for_guests(METHOD_JOIN..=METHOD_MEMBERSHIP, Arc::clone(&service) as _);
         internode.register_for_joiners(METHOD_ENROL..=METHOD_ENROL, Arc::clone(&service) as _);
         internode.set_admission(service);
         // Set the keys before the first connection is made.

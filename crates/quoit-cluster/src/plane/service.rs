@@ -19,10 +19,10 @@ use prost::Message;
 use quoit_wire::internode::code;
 use quoit_wire::internode::control::{
     Append, AppendOutcome, Appended, Ballot, Decision, JoinRequest, Joined, METHOD_APPEND,
-    METHOD_ENROL, METHOD_JOIN, METHOD_PROPOSE, METHOD_READ_INDEX, METHOD_SNAPSHOT, METHOD_STANDING,
-    METHOD_STARTED, METHOD_VOTE, MembershipAnswer, MembershipQuery, Proposed, REFUSED_JOIN,
-    REFUSED_NOT_LEADER, REFUSED_STOPPED, ReadIndex, SnapshotPart, StartNoted, Started, VoteAnswer,
-    VoteAsked,
+    METHOD_ENROL, METHOD_JOIN, METHOD_MEMBERSHIP, METHOD_PROPOSE, METHOD_READ_INDEX,
+    METHOD_SNAPSHOT, METHOD_STARTED, METHOD_VOTE, MembershipAnswer, MembershipQuery, Proposed,
+    REFUSED_JOIN, REFUSED_NOT_LEADER, REFUSED_STOPPED, ReadIndex, SnapshotPart, StartNoted,
+    Started, VoteAnswer, VoteAsked,
 };
 use std::sync::{Arc, Weak};
 
@@ -125,7 +125,7 @@ async fn answer(plane: &ControlPlane, request: &IncomingRequest, reply: Responde
         METHOD_READ_INDEX => finish(reply, read_index(group).await),
         METHOD_STARTED => finish(reply, started(plane, request)),
         METHOD_JOIN => finish(reply, join(plane, request).await),
-        METHOD_STANDING => finish(reply, standing(plane, request)),
+        METHOD_MEMBERSHIP => finish(reply, membership(plane, request)),
         METHOD_ENROL => finish(reply, plane.enrol(request).await.map_err(enrol_refusal)),
         method => {
             let text = format!("the control plane has no method {method}");
@@ -255,7 +255,10 @@ fn enrol_refusal(error: ChangeError) -> Refusal {
     }
 }
 
-fn standing(plane: &ControlPlane, request: &IncomingRequest) -> Result<MembershipAnswer, Refusal> {
+fn membership(
+    plane: &ControlPlane,
+    request: &IncomingRequest,
+) -> Result<MembershipAnswer, Refusal> {
     let MembershipQuery { name } = decode(&request.header)?;
     let state = plane.read();
     let members = state.members();

@@ -18,7 +18,7 @@ use crate::transport::{CallError, ClockComparison, Internode};
 use prost::Message as _;
 use quoit_planted::planted;
 use quoit_wire::internode::code;
-use quoit_wire::internode::control::{METHOD_STANDING, MembershipAnswer, MembershipQuery};
+use quoit_wire::internode::control::{METHOD_MEMBERSHIP, MembershipAnswer, MembershipQuery};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -139,7 +139,7 @@ impl Watcher {
     fn evidence(&self, plane: &ControlPlane) -> Evidence {
         let state = plane.read();
         let internode = plane.link().internode();
-        let clocks = internode.map(|internode| internode.clock_standing());
+        let clocks = internode.map(|internode| internode.compare_clocks());
         Evidence {
             is_unexpectedly_alone: !self.seeds.is_empty() && state.has_founding_layout(),
             has_others: state.members().count() > 1,
@@ -237,10 +237,10 @@ impl Watcher {
 async fn ask(internode: &Internode, address: &str, question: &MembershipQuery) -> SeedAnswer {
     let no_payload = b"".as_slice();
     let asked =
-        internode.call_address(address, METHOD_STANDING, question, no_payload, SEED_TIMEOUT);
+        internode.call_address(address, METHOD_MEMBERSHIP, question, no_payload, SEED_TIMEOUT);
     match asked.await {
         Ok((_, reply)) => match MembershipAnswer::decode(reply.header) {
-            Ok(standing) => answer_of(&standing),
+            Ok(membership) => answer_of(&membership),
             Err(fault) => SeedAnswer::Silent(fault.to_string()),
         },
         Err(CallError::Refused { code: code::NOT_ME, .. }) => SeedAnswer::Itself,
@@ -248,13 +248,13 @@ async fn ask(internode: &Internode, address: &str, question: &MembershipQuery) -
     }
 }
 
-fn answer_of(standing: &MembershipAnswer) -> SeedAnswer {
-    if standing.is_member {
+fn answer_of(membership: &MembershipAnswer) -> SeedAnswer {
+    if membership.is_member {
         return SeedAnswer::KnowsIt;
     }
-    match standing.namesake[..].try_into() {
+    match membership.namesake[..].try_into() {
         Ok(id) => SeedAnswer::Namesake(NodeId(id)),
-        Err(_) => SeedAnswer::Members(standing.member_count),
+        Err(_) => SeedAnswer::Members(membership.member_count),
     }
 }
 
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(judge(&alone), Verdict::Serves);
         let served = Evidence { is_in_time: true, ..evidence(apart(), late) };
         assert_eq!(judge(&served), Verdict::Serves, "another member's clock is wrong");
-        let astray = Evidence { is_unexpectedly_alone: true, ..alone };
-        assert_eq!(judge(&astray), Verdict::UnexpectedlyAlone);
+        let unexpectedly_alone = Evidence { is_unexpectedly_alone: true, ..alone };
+        assert_eq!(judge(&unexpectedly_alone), Verdict::UnexpectedlyAlone);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum ClockComparison {
 
 impl Internode {
     /// Compares this node's clock with those of its peers.
-    pub(crate) fn clock_standing(&self) -> ClockComparison {
+    pub(crate) fn compare_clocks(&self) -> ClockComparison {
         let peers = self.peers();
         if peers.iter().any(|peer| peer.version_max().is_some()) {
             return ClockComparison::Agreed;

@@ -40,9 +40,9 @@ impl HttpConnection {
         if self.session.is_open() {
             return Ok(());
         }
-        // Read before `standing` is called, which adopts the current security settings.
+        // Read before `access_state` is called, which adopts the current security settings.
         let is_current = self.session.is_user();
-        if self.session.standing(self.context.store.control()) == AccessState::Open {
+        if self.session.access_state(self.context.store.control()) == AccessState::Open {
             self.count_as_known();
             return self.admit_in_clear(route);
         }
@@ -151,7 +151,7 @@ impl HttpConnection {
             });
             self.count_as_known();
             // Checks the current settings: the user may have been deleted meanwhile.
-            return match self.session.standing(self.context.store.control()) {
+            return match self.session.access_state(self.context.store.control()) {
                 AccessState::User | AccessState::Open => Ok(()),
                 AccessState::Unauthenticated | AccessState::UserDeleted => {
                     Err(Refusal::Unauthorized)
@@ -235,7 +235,7 @@ impl HttpConnection {
             return true;
         }
         let control = self.context.store.control();
-        if self.session.standing(control) != AccessState::Unauthenticated
+        if self.session.access_state(control) != AccessState::Unauthenticated
             || self.known_proof.is_some()
         {
             return true;

@@ -175,7 +175,7 @@ impl PbConnection {
     ) -> io::Result<bool> {
         loop {
             if !self.session.is_open() {
-                match self.standing(input) {
+                match self.access_state(input) {
                     AccessState::Open | AccessState::User => {}
                     AccessState::Unauthenticated => match self.answer_unauthenticated(input).await?
                     {
@@ -243,25 +243,25 @@ impl PbConnection {
     fn is_known(&mut self) -> bool {
         self.session.is_open()
             || matches!(
-                self.session.standing(self.context.store.control()),
+                self.session.access_state(self.context.store.control()),
                 AccessState::Open | AccessState::User
             )
     }
 
-    /// Counts a new connection as a stranger if security is on. Returns false if too many connections have
-    /// not logged in.
+    /// Counts a new connection as one that has not logged in if security is on. Returns false if there are
+    /// too many such connections.
     fn keep_out(&mut self, input: &mut Input) -> bool {
         self.is_known() || self.count_as_unauthenticated(input)
     }
 
     /// The state of the connection by the current security settings, which may have changed since its last
     /// request.
-    fn standing(&mut self, input: &mut Input) -> AccessState {
-        let standing = self.session.standing(self.context.store.control());
-        if standing == AccessState::Open {
+    fn access_state(&mut self, input: &mut Input) -> AccessState {
+        let access_state = self.session.access_state(self.context.store.control());
+        if access_state == AccessState::Open {
             self.count_as_known(input);
         }
-        standing
+        access_state
     }
 
     /// Begins the next request of the input. Most requests are answered by this alone.

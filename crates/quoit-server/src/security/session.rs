@@ -128,7 +128,7 @@ impl Session {
     /// The state of the connection by the current rules. Costs one load and one comparison for a user if
     /// the rules have not changed.
     #[inline]
-    pub(crate) fn standing(&mut self, control: &ControlPlane) -> AccessState {
+    pub(crate) fn access_state(&mut self, control: &ControlPlane) -> AccessState {
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == self.user_at { AccessState::User } else { self.refresh(control, epoch) }
     }
@@ -213,7 +213,7 @@ impl Session {
         control: &ControlPlane,
         need: &RequiredPermission<'_>,
     ) -> Result<(), String> {
-        match self.standing(control) {
+        match self.access_state(control) {
             AccessState::Open => Ok(()),
             AccessState::User if self.user.as_mut().is_some_and(|user| user.may(need)) => Ok(()),
             AccessState::User => Err(need.denied(self.user().unwrap_or_default())),
@@ -352,13 +352,13 @@ mod tests {
             assert!(rules.may(&mut session, Permission::Get, b""));
             rules.run("revoke riak_kv.get on any from shop").await;
         }
-        assert_eq!(session.standing(&rules.control), AccessState::User);
+        assert_eq!(session.access_state(&rules.control), AccessState::User);
         assert!(session.is_user());
         rules.run("del-user shop").await;
         assert!(!session.is_user());
-        assert_eq!(session.standing(&rules.control), AccessState::UserDeleted);
+        assert_eq!(session.access_state(&rules.control), AccessState::UserDeleted);
         rules.run("disable").await;
-        assert_eq!(session.standing(&rules.control), AccessState::Open);
+        assert_eq!(session.access_state(&rules.control), AccessState::Open);
         assert!(rules.may(&mut session, Permission::Put, b"b"));
     }
 
@@ -367,23 +367,23 @@ mod tests {
         let rules = Rules::new(&["enable"]).await;
         let clear = Arc::new(AtomicBool::new(true));
         let mut session = Session::of(&rules.control, false, Some(Arc::clone(&clear)));
-        assert_eq!(session.standing(&rules.control), AccessState::Open);
+        assert_eq!(session.access_state(&rules.control), AccessState::Open);
         assert!(session.is_served_without_tls());
         clear.store(false, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
         assert!(!session.is_open());
-        assert_eq!(session.standing(&rules.control), AccessState::Unauthenticated);
+        assert_eq!(session.access_state(&rules.control), AccessState::Unauthenticated);
         clear.store(true, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
-        assert_eq!(session.standing(&rules.control), AccessState::Open);
+        assert_eq!(session.access_state(&rules.control), AccessState::Open);
         session.leave_clear();
         assert_eq!(
-            session.standing(&rules.control),
+            session.access_state(&rules.control),
             AccessState::Unauthenticated,
             "it speaks TLS now"
         );
         rules.run("disable").await;
-        assert_eq!(session.standing(&rules.control), AccessState::Open);
+        assert_eq!(session.access_state(&rules.control), AccessState::Open);
         assert!(!session.is_served_without_tls());
     }
 }

@@ -175,7 +175,7 @@ pub struct Joined {
     pub cluster_id: Bytes,
 }
 
-/// Asks for the standing of the sender in the receiver's cluster.
+/// Asks for the membership of the sender in the receiver's cluster.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MembershipQuery {
     /// Name of the sender; empty if the sender does not give it.
@@ -183,7 +183,7 @@ pub struct MembershipQuery {
     pub name: String,
 }
 
-/// Standing of the sender, as the receiver knows it.
+/// Membership of the sender, as the receiver knows it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MembershipAnswer {
     /// True if the sender was removed for ever.

@@ -48,7 +48,7 @@ pub const METHOD_STARTED: u16 = 0x0006;
 /// Asks, as a guest, to join the cluster: [`JoinRequest`] -> [`Joined`].
 pub const METHOD_JOIN: u16 = 0x0007;
 /// Asks, as a guest, whether the sender is still a member: [`MembershipQuery`] -> [`MembershipAnswer`].
-pub const METHOD_STANDING: u16 = 0x0008;
+pub const METHOD_MEMBERSHIP: u16 = 0x0008;
 /// Requests a certificate, authenticated by a token or the shared secret: [`EnrolRequest`] ->
 /// [`Enrolled`].
 pub const METHOD_ENROL: u16 = 0x0020;
