@@ -64,7 +64,7 @@ pub use changes::{
 };
 pub use coordinator::confirm::{Confirmation, UnconfirmedRead};
 pub use coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
-pub use coordinator::given::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
+pub use coordinator::imported::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 pub use coordinator::in_flight::AdmittedRequests;
 pub use coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};

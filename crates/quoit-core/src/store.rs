@@ -9,7 +9,7 @@ use crate::changes::ChangeFeeds;
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::{Confirmation, UnconfirmedRead};
 use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink};
-use crate::coordinator::given::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
+use crate::coordinator::imported::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 use crate::coordinator::in_flight::AdmittedRequests;
 use crate::coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest};

@@ -7,7 +7,7 @@
 //! cost exceeds that of the exchange itself.
 
 use crate::link::{DriverConnection, Transport};
-use crate::places;
+use crate::processors;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
@@ -117,7 +117,7 @@ pub(crate) fn drive(target: &Target, load: &Load) -> Result<Measured> {
     let started = Instant::now();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
-            places::pin_to_driver_cpu()?;
+            processors::pin_to_driver_cpu()?;
             driver.run(started)
         });
         run.join().expect("the driver does not panic")

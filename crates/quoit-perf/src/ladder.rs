@@ -9,7 +9,7 @@ use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, drive};
 use crate::echo::Sizes;
 use crate::mesh::Mesh;
-use crate::places;
+use crate::processors;
 use crate::protocol::Exchange;
 use crate::summary::RunSummary;
 use anyhow::{Context, Result, ensure};
@@ -65,7 +65,7 @@ struct Step {
 /// Runs the ladder and prints a row for each size.
 pub(crate) fn ladder(options: &LadderOptions) -> Result<()> {
     println!("get 4 : put 4 : delete 1, n_val=3, r=w=2; processor time of all nodes an operation");
-    places::reserve_driver_cpu(true)?;
+    processors::reserve_driver_cpu(true)?;
     println!(
         "| nodes | replica-aware us/op | vs. first | op/s | any node us/op | vs. first | op/s \
          | failed | mesh us/op | vs. first |"

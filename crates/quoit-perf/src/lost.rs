@@ -3,7 +3,7 @@
 
 use crate::drive::{Load, drive};
 use crate::live::{LiveCluster, LiveOptions};
-use crate::places;
+use crate::processors;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct LostOptions {
 
 /// Truncates the log of one of three nodes, and measures how it becomes complete again.
 pub(crate) fn lost(options: &LostOptions) -> Result<()> {
-    places::reserve_driver_cpu(true)?;
+    processors::reserve_driver_cpu(true)?;
     let dir = tempfile::tempdir_in(&options.live.dir)?;
     let mut live = LiveCluster::start(&options.live, dir.path(), 3)?;
     let value_bytes = options.live.value_bytes;

@@ -30,7 +30,7 @@ mod live;
 mod lost;
 mod mesh;
 mod metrics;
-mod places;
+mod processors;
 mod protocol;
 mod reaping;
 mod replication;
@@ -218,7 +218,7 @@ pub(crate) fn beside(name: &str) -> PathBuf {
 fn main() -> Result<()> {
     let command = Cli::parse().command;
     if let Some(common) = command.common() {
-        places::reserve_driver_cpu(common.shared_processors)?;
+        processors::reserve_driver_cpu(common.shared_processors)?;
     }
     match command {
         Command::Cpu(common) => compare::cpu(&common),

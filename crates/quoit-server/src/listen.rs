@@ -178,7 +178,7 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
         return Some(stream);
     }
     let address = stream.address();
-    let _stranger = context.gate.admit_stranger(address)?;
+    let _unauthenticated = context.gate.admit_unauthenticated(address)?;
     let Stream::Tcp(stream) = stream else { return Some(stream) };
     let (via, accepted) = match protocol {
         Protocol::PbTls => ("pb", context.gate.accept_pb(stream).await),

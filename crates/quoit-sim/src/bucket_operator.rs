@@ -4,12 +4,12 @@
 //! to stay.
 
 use crate::finish::answer;
-use crate::ground::RunContext;
 use crate::history::KeyNumber;
 use crate::names::Name;
 use crate::policy::Policy;
 use crate::random::Random;
 use crate::replica_counts::ReplicaCounts;
+use crate::run_context::RunContext;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::{ChangeError, ClusterId, State};
 use quoit_core::ReplicatedStore;

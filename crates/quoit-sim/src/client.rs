@@ -1,10 +1,10 @@
 //! A client of plain keys: sends random requests to random nodes and records the answers.
 
-use crate::ground::{Failure, RunContext, answer_within_patience};
 use crate::history::{Found, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
+use crate::run_context::{Failure, RunContext, answer_within_patience};
 use crate::workload::{LIVES_SECS, Step, Workload};
 use quoit_model::clock::VersionVector;
 use quoit_model::props::Quorum;

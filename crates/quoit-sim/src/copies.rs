@@ -5,11 +5,11 @@
 //! run looks for the value in the bytes that a loss of power would leave on each disk.
 
 use crate::contents::Contents;
-use crate::ground::RunContext;
 use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::requests::Quorums;
+use crate::run_context::RunContext;
 use crate::value::{found_in, value_of};
 use crate::violation::{Fault, Violation};
 use memchr::memmem;

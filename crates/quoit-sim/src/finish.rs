@@ -1,12 +1,12 @@
 //! The end of a run: reads everything back, and looks into all nodes.
 
 use crate::contents::{Contents, merged};
-use crate::ground::RunContext;
 use crate::history::{Entry, Found, KeyNumber, Reader};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::policy::Policy;
 use crate::requests::{self, Quorums};
+use crate::run_context::RunContext;
 use crate::value::{Events, found_in_object};
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;

@@ -3,10 +3,10 @@
 
 use crate::boot::NODE_PORT;
 use crate::finish::{answer, insist};
-use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::names::{bucket_type, props};
 use crate::policy::Policy;
+use crate::run_context::RunContext;
 use crate::violation::Violation;
 use quoit_core::ReplicatedStore;
 use quoit_model::props::PropUpdates;

@@ -7,14 +7,14 @@
 //! compares two clusters by the digests of all their records and queues the differences, while everything
 //! else goes on.
 
+mod batch_delivery;
 mod bootstrap;
 mod excuses;
 mod losses;
-mod trip;
 
-use crate::ground::RunContext;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
+use crate::run_context::RunContext;
 use crate::violation::{Fault, Violation};
 use bytes::Bytes;
 use quoit_core::{
@@ -28,9 +28,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::data_type_clients::finish::digest_at;
+use batch_delivery::BatchDelivery;
 use excuses::{do_primaries_differ, is_half_written};
 use losses::make_up;
-use trip::BatchDelivery;
 
 /// Time for which a link waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -297,14 +297,14 @@ impl LinkTask {
             sleep(Duration::from_micros(pause_us)).await;
             let sources = self.ground.of_cluster(self.link.from).in_service();
             let source = Arc::clone(self.random.pick(&sources));
-            let trip = BatchDelivery {
+            let delivery = BatchDelivery {
                 queue: self.link.queue(),
                 sinks: self.ground.of_cluster(self.link.to).in_service(),
                 random: Random::new(self.random.number(), "trip", 0),
                 loses_messages: loses_messages(),
                 refused: None,
             };
-            if let Asked::Answer(Some(text)) = source.ask(move |store| trip.run(store)).await {
+            if let Asked::Answer(Some(text)) = source.ask(move |store| delivery.run(store)).await {
                 self.ground.trace.note(&format!("{}>{}", source.name, self.link.to + 1), &text);
             }
         }
@@ -447,10 +447,10 @@ fn told(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::check_queues;
-    use crate::ground::RunContext;
     use crate::machine::{Disks, Machine, Use};
     use crate::orders::Orders;
     use crate::random::Random;
+    use crate::run_context::RunContext;
     use crate::time::SimTime;
     use crate::trace::Trace;
     use std::sync::Arc;

@@ -5,12 +5,12 @@
 //! after the listing. The listing has to show each record that all these nodes hold at both times.
 
 use crate::contents::Contents;
-use crate::ground::RunContext;
 use crate::history::{Entry, KeyNumber, Listed, Listing};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::policy::Policy;
 use crate::requests;
+use crate::run_context::RunContext;
 use quoit_core::{ReplicatedStore, RequestError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -7,11 +7,11 @@
 
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
-use crate::ground::RunContext;
 use crate::history::{Found, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
 use crate::names::Name;
 use crate::policy::Policy;
-use crate::stores_now::StoreSnapshot;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
 use crate::value::found_in;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;

@@ -8,10 +8,10 @@
 use crate::boot::NODE_PORT;
 use crate::family::Family;
 use crate::finish::answer;
-use crate::ground::RunContext;
 use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;
+use crate::run_context::RunContext;
 use crate::versions::NEWER;
 use quoit_cluster::{
     CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId, StagedChange, State,

@@ -2,7 +2,6 @@
 //! since.
 
 use crate::finish::{answer, insist};
-use crate::ground::{RunContext, answer_within_patience};
 use crate::history::{Found, Outcome, WriteNumber};
 use crate::machine::Machine;
 use crate::random::Random;
@@ -10,6 +9,7 @@ use crate::registers::check::check;
 use crate::registers::history::RegisterRead;
 use crate::registers::{BUCKET_TYPE, Register};
 use crate::requests::Quorums;
+use crate::run_context::{RunContext, answer_within_patience};
 use crate::value::{Events, found_in_object, value_of};
 use crate::violation::Violation;
 use quoit_core::{Precondition, PutRequest, ReplicatedStore, WriteOptions};

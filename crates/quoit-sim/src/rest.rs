@@ -7,10 +7,10 @@ use crate::contents::Contents;
 use crate::finish::{
     check_replicas, contents_of_all, describe_cluster_state, describe_copies, keys, primaries,
 };
-use crate::ground::RunContext;
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
 use crate::names::Name;
+use crate::run_context::RunContext;
 use crate::violation::{Fault, Violation};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,9 +7,9 @@
 
 use crate::cut_off::{CutOffLook, CutOffObserver};
 use crate::finish::{answer, insist};
-use crate::ground::RunContext;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
+use crate::run_context::RunContext;
 use crate::stage::{Stage, broken};
 use crate::violation::{Fault, Violation};
 use parking_lot::Mutex;

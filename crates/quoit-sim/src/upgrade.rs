@@ -6,9 +6,9 @@
 
 use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
-use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::random::Random;
+use crate::run_context::RunContext;
 use crate::versions::{NEWER, OLDER};
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
 use super::coordinator::event_loop;
-use super::crew::RunMembers;
 use super::expectations::Judgement;
+use super::members::RunMembers;
 use super::recording::Recording;
 use super::signals::Signals;
 use super::{RunEnd, RunError};
@@ -24,13 +24,13 @@ pub(super) type Ready = mpsc::Receiver<Result<(), RunError>>;
 
 /// Conducts the run on an event loop of its own.
 pub(super) fn drive(
-    crew: &dyn RunMembers,
+    members: &dyn RunMembers,
     config: &Config,
     length: Option<Duration>,
     connected: Ready,
     recording: &mut Recording<'_>,
 ) -> Result<RunOutcome, RunError> {
-    event_loop()?.block_on(conduct(crew, config, length, connected, recording))
+    event_loop()?.block_on(conduct(members, config, length, connected, recording))
 }
 
 /// The outcome of a run before its report.
@@ -54,13 +54,13 @@ pub(super) struct RunOutcome {
 
 impl RunOutcome {
     /// The outcome of a run that a signal ended before its release.
-    fn nothing(crew: &dyn RunMembers) -> Self {
+    fn nothing(members: &dyn RunMembers) -> Self {
         Self {
             end: RunEnd::Interrupted,
             started_at: jiff::Timestamp::now(),
             elapsed: Duration::ZERO,
             process_cpu: Duration::ZERO,
-            loads: crew.loads(),
+            loads: members.loads(),
             gaps: Vec::new(),
             unstarted: 0,
             rest: Vec::new(),
@@ -71,7 +71,7 @@ impl RunOutcome {
 /// Waits until all workers or agents are connected, releases them, and records their seconds until they
 /// have ended.
 async fn conduct(
-    crew: &dyn RunMembers,
+    members: &dyn RunMembers,
     config: &Config,
     length: Option<Duration>,
     mut connected: Ready,
@@ -79,15 +79,15 @@ async fn conduct(
 ) -> Result<RunOutcome, RunError> {
     let mut signals = Signals::listen().map_err(RunError::Thread)?;
     recording.enter_phase(ViewPhase::Connecting);
-    if !all_connected(crew, &mut connected, &mut signals).await? {
-        return Ok(RunOutcome::nothing(crew));
+    if !all_connected(members, &mut connected, &mut signals).await? {
+        return Ok(RunOutcome::nothing(members));
     }
-    let control = crew.control();
-    let notice_before = crew.notice_before_start();
+    let control = members.control();
+    let notice_before = members.notice_before_start();
     let started_at = SystemTime::now() + notice_before + config.warmup;
     enter_first_phase(config, recording);
     recording.begin(started_at)?;
-    let cpu_before = crew.process_cpu();
+    let cpu_before = members.process_cpu();
     let at = Instant::now() + notice_before;
     let measured_from = at + config.warmup;
     let deadline = length.map(|length| measured_from + length);
@@ -97,28 +97,28 @@ async fn conduct(
     let mut stop_at = None;
     let mut stopped_at = None;
     loop {
-        let completed = crew.collector().take_completed();
+        let completed = members.collector().take_completed();
         control.take_reasons().iter().for_each(|reason| recording.notice(reason));
         if completed.is_finished {
             let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
             return Ok(RunOutcome {
                 end: control.requested_end().unwrap_or(end),
                 started_at: jiff::Timestamp::try_from(started_at).unwrap_or_default(),
-                elapsed: crew.elapsed(measured_from),
-                unstarted: crew.unstarted(over_at.saturating_duration_since(at)),
-                process_cpu: crew.process_cpu().saturating_sub(cpu_before),
-                loads: crew.loads(),
-                gaps: crew.gaps(),
+                elapsed: members.elapsed(measured_from),
+                unstarted: members.unstarted(over_at.saturating_duration_since(at)),
+                process_cpu: members.process_cpu().saturating_sub(cpu_before),
+                loads: members.loads(),
+                gaps: members.gaps(),
                 rest: completed.windows,
             });
         }
-        recording.set_replayed(crew.replayed());
+        recording.set_replayed(members.replayed());
         recording.take(&completed.windows, completed.through_second);
         if config.aborts_early && stop_at.is_none() {
             end_if_missed(control, config, recording);
         }
         tokio::select! {
-            () = crew.collector().changed() => {}
+            () = members.collector().changed() => {}
             () = control.end_requested(), if stop_at.is_none() => {
                 stop_at = Some(tokio::time::Instant::now() + SHUTDOWN_PAUSE);
             }
@@ -150,18 +150,18 @@ fn enter_first_phase(config: &Config, recording: &mut Recording<'_>) {
 
 /// Waits until all members are connected. Returns false if a signal comes first.
 async fn all_connected(
-    crew: &dyn RunMembers,
+    members: &dyn RunMembers,
     connected: &mut Ready,
     signals: &mut Signals,
 ) -> Result<bool, RunError> {
-    for _ in 0..crew.member_count() {
+    for _ in 0..members.member_count() {
         tokio::select! {
             ready = connected.recv() => match ready {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Err(error),
                 None => return Err(RunError::StartCrash),
             },
-            () = crew.control().end_requested() => return Err(RunError::StartCrash),
+            () = members.control().end_requested() => return Err(RunError::StartCrash),
             () = signals.next() => return Ok(false),
         }
     }

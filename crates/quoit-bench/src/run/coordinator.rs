@@ -6,11 +6,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use super::agents::{AgentSummary, LedAgents};
-use super::beside::{finish_background_tasks, start_background_tasks};
+use super::background_tasks::{finish_background_tasks, start_background_tasks};
 use super::conclude::{conclude, tell};
 use super::conduct::drive;
 use super::control::Control;
-use super::crew::RunMembers as _;
+use super::members::RunMembers as _;
 use super::mix::{Mix, build_mix};
 use super::read_back::read_back;
 use super::recording::Recording;
@@ -53,12 +53,13 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
         Recording::create(config, directory, &mut *terminal, log.clone(), operations.clone())?;
     prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
-    let beside = start_background_tasks(config, directory.path(), &shared.control.phases(), &board);
+    let background =
+        start_background_tasks(config, directory.path(), &shared.control.phases(), &board);
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&*shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
-    finish_background_tasks(beside, |text| recording.notice(&format!("warning: {text}")));
+    finish_background_tasks(background, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
     shared.faults().iter().for_each(|fault| recording.notice(&format!("error: {fault}")));
     let verification = finish_verification(&shared, &mut recording);
@@ -83,12 +84,13 @@ fn run_with_agents<D: Driver>(
         Recording::create(config, directory, &mut *terminal, log.clone(), operations)?;
     prepare_system::<D>(&plan, &mut recording)?;
     let leading = led.start(config, agents, ready)?;
-    let beside = start_background_tasks(config, directory.path(), &led.control().phases(), &board);
+    let background =
+        start_background_tasks(config, directory.path(), &led.control().phases(), &board);
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&*led, config, length, connected, &mut recording);
     led.control().stop();
     join(vec![leading])?;
-    finish_background_tasks(beside, |text| recording.notice(&format!("warning: {text}")));
+    finish_background_tasks(background, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
     let summaries: Vec<AgentSummary> = led.summaries();
     summaries.iter().for_each(|agent| recording.notice(&agent.text()));

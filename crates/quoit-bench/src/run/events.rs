@@ -1,6 +1,6 @@
 //! Execution of events: commands that run at given times of the run, and the table of their outcomes.
 
-use super::beside::Task;
+use super::background_tasks::Task;
 use super::control::{Phase, ending, released};
 use crate::config::{DIRECTORY_VARIABLE, EventAction, EventCall, RunEvent};
 use std::fs::File;

@@ -12,19 +12,19 @@
 
 mod agents;
 mod alarm;
-mod beside;
+mod background_tasks;
 mod canary;
 mod conclude;
 mod conduct;
 mod control;
 mod coordinator;
-mod crew;
 mod events;
 mod expectations;
 mod failures;
 mod junit;
 mod knee;
 mod knee_table;
+mod members;
 mod mix;
 mod pauses;
 mod read_back;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::control::Release;
 use super::coordinator::{Prepared, event_loop};
-use super::crew::RunMembers;
+use super::members::RunMembers;
 use super::mix::build_mix;
 use super::threads::{join, start_threads};
 use super::worker::Shared;
@@ -52,7 +52,7 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
     let prepared = Prepared::<D> { plan, mix, operations: &operations, verifier: None };
     let shared: Arc<Shared<D>> = prepared.shared(config, log, ready)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
-    let course = ShareCourse { crew: &*shared, config, told: &told };
+    let course = ShareCourse { members: &*shared, config, told: &told };
     let ran = event_loop()?.block_on(async {
         match course.wait_for_start(&mut connected, &mut commands).await? {
             Some(at) => course.run(at, &mut commands).await,
@@ -68,7 +68,7 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
 
 /// A running share, independent of its driver.
 struct ShareCourse<'a> {
-    crew: &'a dyn RunMembers,
+    members: &'a dyn RunMembers,
     config: &'a Config,
     told: &'a mpsc::Sender<FromAgent>,
 }
@@ -81,10 +81,10 @@ impl ShareCourse<'_> {
         connected: &mut mpsc::Receiver<Result<(), RunError>>,
         commands: &mut mpsc::Receiver<ShareCommand>,
     ) -> Result<Option<Instant>, RunError> {
-        for _ in 0..self.crew.member_count() {
+        for _ in 0..self.members.member_count() {
             tokio::select! {
                 ready = connected.recv() => ready.unwrap_or(Err(RunError::StartCrash))?,
-                () = self.crew.control().end_requested() => return Err(RunError::StartCrash),
+                () = self.members.control().end_requested() => return Err(RunError::StartCrash),
                 _ = commands.recv() => return Ok(None),
             }
         }
@@ -103,8 +103,8 @@ impl ShareCourse<'_> {
         at: Instant,
         commands: &mut mpsc::Receiver<ShareCommand>,
     ) -> Result<ShareResult, RunError> {
-        let (control, collector) = (self.crew.control(), self.crew.collector());
-        let cpu_before = self.crew.process_cpu();
+        let (control, collector) = (self.members.control(), self.members.collector());
+        let cpu_before = self.members.process_cpu();
         let measured_from = at + self.config.warmup;
         let deadline = self.config.length.bound().map(|length| measured_from + length);
         let release = Release { at, measured_from, deadline };
@@ -119,16 +119,16 @@ impl ShareCourse<'_> {
             if completed.is_finished {
                 self.ask_for_end(&mut has_asked).await;
                 let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
-                let gaps = common_gaps(&self.crew.gaps());
+                let gaps = common_gaps(&self.members.gaps());
                 return Ok(ShareResult {
-                    elapsed_ns: nanos(self.crew.elapsed(measured_from)),
-                    unstarted: self.crew.unstarted(over_at.saturating_duration_since(at)),
-                    process_cpu_ns: nanos(self.crew.process_cpu().saturating_sub(cpu_before)),
-                    loads: self.crew.loads().into_iter().map(ThreadLoad::to_form).collect(),
+                    elapsed_ns: nanos(self.members.elapsed(measured_from)),
+                    unstarted: self.members.unstarted(over_at.saturating_duration_since(at)),
+                    process_cpu_ns: nanos(self.members.process_cpu().saturating_sub(cpu_before)),
+                    loads: self.members.loads().into_iter().map(ThreadLoad::to_form).collect(),
                     gaps: form_of_gaps(&gaps),
                 });
             }
-            let loads = self.crew.loads().into_iter().map(ThreadLoad::to_form).collect();
+            let loads = self.members.loads().into_iter().map(ThreadLoad::to_form).collect();
             self.tell(FromAgent::Passed { seconds: completed.through_second, loads }).await;
             tokio::select! {
                 () = collector.changed() => {}
@@ -146,7 +146,7 @@ impl ShareCourse<'_> {
 
     /// Forwards a worker's request to end the run to the coordinator, once.
     async fn ask_for_end(&self, has_asked: &mut bool) {
-        let Some(requested) = self.crew.control().requested_end().filter(|_| !*has_asked) else {
+        let Some(requested) = self.members.control().requested_end().filter(|_| !*has_asked) else {
             return;
         };
         *has_asked = true;
@@ -154,7 +154,7 @@ impl ShareCourse<'_> {
             RunEnd::Crashed => ShareEnd::Crashed,
             _ => ShareEnd::Failed,
         };
-        self.tell(FromAgent::EndRequested { end, reason: self.crew.faults().join("; ") }).await;
+        self.tell(FromAgent::EndRequested { end, reason: self.members.faults().join("; ") }).await;
     }
 
     /// Sends a message to the coordinator. If the coordinator is gone the message is dropped; the closed

@@ -48,10 +48,10 @@ pub(super) fn run_thread<D: Driver>(
         connecting: Semaphore::new(CONNECTING_MAX),
         alarm,
     });
-    let mut crew =
+    let mut workers =
         ThreadWorkers { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
-    runtime.block_on(crew.run(numbers));
-    if let Some(recorder) = crew.local.recorder.get() {
+    runtime.block_on(workers.run(numbers));
+    if let Some(recorder) = workers.local.recorder.get() {
         recorder.borrow_mut().flush();
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Tasks that read the statistics of servers during a run.
 
-use super::beside::Task;
+use super::background_tasks::Task;
 use super::control::{Phase, Release, ending, released};
 use crate::config::Target;
 use crate::http::Connection;

@@ -5,22 +5,20 @@
 
 mod binary;
 mod lexer;
-mod mending;
 mod parser;
-mod places;
+mod positions;
 mod print;
+mod repair;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
 
 pub use lexer::Position;
-pub(crate) use mending::{
-    is_left_out, left_out_remark, parse_bytes_with_repair, parse_with_repair,
-};
 pub(crate) use parser::text_of;
 pub use parser::{LocatedTerm, NESTING_DEPTH_MAX, Problem, SyntaxError, parse_bytes, parse_terms};
-pub use places::Positions;
+pub use positions::Positions;
+pub(crate) use repair::{is_left_out, left_out_remark, parse_bytes_with_repair, parse_with_repair};
 
 /// One Erlang term.
 ///

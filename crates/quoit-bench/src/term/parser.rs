@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::Term;
 use super::binary::BinaryBuilder;
 use super::lexer::{Lexer, Position, Token};
-use super::places::Positions;
+use super::positions::Positions;
 
 /// Maximum nesting of tuples, lists and maps. It limits the use of the stack.
 pub const NESTING_DEPTH_MAX: usize = 200;

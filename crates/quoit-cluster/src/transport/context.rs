@@ -1,12 +1,12 @@
 //! State that all connections of a node share.
 
 use super::inbounds::Inbounds;
+use super::log_limiter::LogLimiter;
 use super::network::Network;
-use super::notices::LogLimiter;
 use super::redial::Jitter;
 use super::service::{Admission, Services};
 use super::settings::InternodeSettings;
-use super::wakefulness::SuspensionDetector;
+use super::suspension::SuspensionDetector;
 use crate::{ClusterId, NodeId};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -27,8 +27,8 @@ pub(super) struct Context {
     pub(super) peers: ArcSwap<BTreeMap<NodeId, Arc<Peer>>>,
     pub(super) jitter: Mutex<Jitter>,
     pub(super) inbounds: Inbounds,
-    pub(super) notices: LogLimiter,
-    pub(super) wakefulness: SuspensionDetector,
+    pub(super) log_limiter: LogLimiter,
+    pub(super) suspension: SuspensionDetector,
     /// Silence, in microseconds, after which a node counts as dead when no intervals of it are known.
     pub(super) suspect_after_us: u64,
 }

@@ -190,10 +190,10 @@ fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
             tracing::debug!(%remote, %fault, "closed a connection to the port for nodes");
         }
         Fault::Refused { text, .. } => {
-            context.notices.log_if_new(text, line);
+            context.log_limiter.log_if_new(text, line);
         }
         _ => {
-            context.notices.say(line);
+            context.log_limiter.say(line);
         }
     }
 }
@@ -204,7 +204,9 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     let inbounds = &context.inbounds;
     let Some(stranger) = CountedConnection::take(&inbounds.ungreeted_count, limits.strangers_max)
     else {
-        context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many at once"));
+        context
+            .log_limiter
+            .say(|| tracing::warn!(%remote, "closed a connection: too many at once"));
         return;
     };
     let greeted = match greeting::receive(&context, stream, &remote).await {
@@ -222,7 +224,9 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     let fault = if newcomer.is_guest {
         let Some(_guest) = CountedConnection::take(&inbounds.guests_count, limits.guests_max)
         else {
-            context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many guests"));
+            context
+                .log_limiter
+                .say(|| tracing::warn!(%remote, "closed a connection: too many guests"));
             return;
         };
         driver.run().await

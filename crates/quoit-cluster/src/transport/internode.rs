@@ -14,7 +14,7 @@ use super::security::{InternodeTlsMode, JoinProof, LinkSecurity};
 use super::service::{Admission, Caller, Service};
 use super::settings::InternodeSettings;
 use super::statistics::ServiceStatistics;
-use super::wakefulness::TICK_INTERVAL;
+use super::suspension::TICK_INTERVAL;
 use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
@@ -63,8 +63,8 @@ impl Internode {
             identity: Default::default(),
             peers: Default::default(),
             inbounds: Default::default(),
-            notices: Default::default(),
-            wakefulness: Default::default(),
+            log_limiter: Default::default(),
+            suspension: Default::default(),
         };
         Arc::new(Internode { context: Arc::new(context), tasks: Mutex::new(JoinSet::new()) })
     }
@@ -116,7 +116,9 @@ impl Internode {
                         connections.spawn(serve_connection(Arc::clone(&context), stream, remote));
                     }
                     Err(fault) => {
-                        context.notices.say(|| tracing::warn!(%fault, "accepting a node failed"));
+                        context
+                            .log_limiter
+                            .say(|| tracing::warn!(%fault, "accepting a node failed"));
                         sleep(ACCEPT_PAUSE).await;
                     }
                 }
@@ -251,7 +253,7 @@ impl Internode {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let peers = self.context.peers.load();
-        self.context.wakefulness.is_settled(Instant::now(), &peers)
+        self.context.suspension.is_settled(Instant::now(), &peers)
     }
 
     /// Waits until [`is_settled`](Self::is_settled), or until `deadline`.
@@ -414,7 +416,7 @@ async fn record_running(context: Arc<Context>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if context.wakefulness.tick(Instant::now()) {
+        if context.suspension.tick(Instant::now()) {
             tracing::warn!(
                 "this node did not run for a while; it waits until it has heard of others"
             );

@@ -27,10 +27,10 @@ mod inbound_driver;
 mod inbounds;
 mod internode;
 mod lane;
+mod log_limiter;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory_network;
 mod network;
-mod notices;
 mod outbound;
 mod outbox;
 mod peer;
@@ -45,9 +45,9 @@ mod security;
 mod service;
 mod settings;
 mod statistics;
+mod suspension;
 #[cfg(test)]
 mod tests;
-mod wakefulness;
 
 pub(crate) use clocks::ClockComparison;
 pub use error::CallError;

@@ -65,7 +65,7 @@ impl<'a> OutboundDriver<'a> {
     ) -> OutboundDriver<'a> {
         let settings = &context.settings;
         let heartbeat =
-            heartbeats(settings.liveness.heartbeat_interval, context.wakefulness.start());
+            heartbeats(settings.liveness.heartbeat_interval, context.suspension.start());
         let patience = match lane {
             Lane::Small => settings.liveness.heartbeat_interval,
             Lane::Large => settings.limits.idle_timeout / 4,

@@ -2,7 +2,7 @@
 //! have the same copy.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::FirstRound;
+use crate::coordinator::first_round::FirstRound;
 use crate::coordinator::get::resolve;
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::error::RequestError;

@@ -2,7 +2,7 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::LARGE_PATIENCE;
-use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
+use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::coordinator::readers::ReadRequestKind;
 use crate::error::RequestError;

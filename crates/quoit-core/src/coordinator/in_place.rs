@@ -10,7 +10,7 @@
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
 use crate::coordinator::confirm::{OwnedRead, Seen, UnconfirmedRead};
-use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
+use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
 use crate::coordinator::readers::ReadRequestKind;

@@ -1,7 +1,7 @@
 //! The coordinator: runs a client's request for one record on the record's replicas.
 //!
 //! - A read ([`get`]) takes the object from one replica and digests from as many others as its quorums
-//!   need ([`first_asked`]). If they differ, it fetches all versions, merges them, and repairs the
+//!   need ([`first_round`]). If they differ, it fetches all versions, merges them, and repairs the
 //!   replicas ([`read_replicas`]).
 //! - A write ([`put`], [`data_type`]) runs on a node that has a vote for the record; another node
 //!   forwards it ([`forward`]). The coordinator applies the write to its own copy under the record's lock
@@ -16,10 +16,10 @@ pub(crate) mod change;
 pub(crate) mod confirm;
 pub(crate) mod data_type;
 pub(crate) mod fence;
-pub(crate) mod first_asked;
+pub(crate) mod first_round;
 pub(crate) mod forward;
 pub(crate) mod get;
-pub(crate) mod given;
+pub(crate) mod imported;
 pub(crate) mod in_flight;
 pub(crate) mod in_place;
 pub(crate) mod precommit;

@@ -15,7 +15,7 @@ mod large;
 mod resolve;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::{FirstRound, UnexpectedAnswer};
+use crate::coordinator::first_round::{FirstRound, UnexpectedAnswer};
 use crate::coordinator::readers::{FetchRequest, ReadRequestKind, next_reader, readers_of};
 use crate::error::RequestError;
 use crate::replica::Copy;

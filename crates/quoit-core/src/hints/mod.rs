@@ -6,7 +6,7 @@
 //! that it did not reach. A reference is a partition and an identity, without name or value: delivery
 //! reads the record as it is by then, so a hint never brings back a value that was replaced or deleted.
 //!
-//! - [`missed`] notes hints, also for calls that fail after their write was answered.
+//! - [`recorder`] notes hints, also for calls that fail after their write was answered.
 //! - [`references`] holds them in memory, bounded: beyond `hints.maximum`, single references become whole
 //!   partitions.
 //! - [`file`] keeps them on disk. Entries are gathered for 100 ms and synced together; no write waits for
@@ -16,12 +16,12 @@
 mod file;
 #[cfg(any(test, feature = "testing"))]
 mod fuzz;
-mod missed;
+mod recorder;
 mod references;
 
 #[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_hint_file, hint_file_samples};
-pub(crate) use missed::HintRecorder;
+pub(crate) use recorder::HintRecorder;
 
 use bytes::Bytes;
 use file::{HintEntry, HintFile};

@@ -18,7 +18,7 @@ mod fuzz;
 mod journal;
 mod loss;
 mod manifest;
-mod missed;
+mod missed_deletes;
 mod missed_mark;
 mod queue;
 mod source_queues;
@@ -29,11 +29,11 @@ pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFi
 #[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_source_journal, source_journal_samples};
 pub(crate) use journal::{Cursor, Journal, JournalEntry};
-pub use missed::FullSyncNumber;
+pub use missed_deletes::FullSyncNumber;
 pub use queue::{QueueCounts, QueueLengths};
 pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};
 
 #[cfg(test)]
-mod missed_tests;
+mod missed_deletes_tests;
 #[cfg(test)]
 mod tests;

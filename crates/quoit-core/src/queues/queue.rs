@@ -7,7 +7,7 @@
 use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority, VisitedCluster};
 use super::filter::QueueFilter;
 use super::journal::{Cursor, Journal, JournalEntry, QueueNumber};
-use super::missed::MissedDeletes;
+use super::missed_deletes::MissedDeletes;
 use quoit_planted::planted;
 use std::collections::{BTreeMap, VecDeque};
 

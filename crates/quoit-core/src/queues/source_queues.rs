@@ -1,7 +1,7 @@
 //! The source queues of a node, in memory and on disk.
 
 mod leases;
-mod missed;
+mod missed_deletes;
 mod settings;
 mod stale;
 mod state;

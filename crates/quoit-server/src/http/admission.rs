@@ -231,7 +231,7 @@ impl HttpConnection {
     /// Counts the connection as one that has not logged in, if it has not. Returns false if there are too
     /// many such connections.
     pub(super) fn count_as_unauthenticated(&mut self) -> bool {
-        if self.session.is_open() || self.stranger.is_some() {
+        if self.session.is_open() || self.unauthenticated.is_some() {
             return true;
         }
         let control = self.context.store.control();
@@ -241,15 +241,15 @@ impl HttpConnection {
             return true;
         }
         let gate = &self.context.gate;
-        let Some(stranger) = gate.admit_stranger(self.address) else { return false };
-        self.stranger = Some(stranger);
+        let Some(unauthenticated) = gate.admit_unauthenticated(self.address) else { return false };
+        self.unauthenticated = Some(unauthenticated);
         self.socket.set_deadline(Some(Instant::now() + gate.settings.login_timeout));
         true
     }
 
     /// Lifts the limits for clients that have not logged in.
     fn count_as_known(&mut self) {
-        self.stranger = None;
+        self.unauthenticated = None;
         self.socket.set_deadline(None);
     }
 

@@ -95,7 +95,7 @@ pub(crate) struct HttpConnection {
     pub(crate) session: Session,
     /// Counts the connection as one that has not logged in. While it is set, the deadline of the socket is
     /// that of the login.
-    pub(super) stranger: Option<UnauthenticatedConnection>,
+    pub(super) unauthenticated: Option<UnauthenticatedConnection>,
     /// The proof of the last successful login.
     pub(super) known_proof: Option<KnownProof>,
     pub(super) failed_logins: u32,
@@ -129,7 +129,7 @@ pub async fn serve(
     let mut connection = HttpConnection {
         address: stream.address(),
         session: Session::new(context.store.control(), &context.gate, &stream),
-        stranger: None,
+        unauthenticated: None,
         known_proof: None,
         failed_logins: 0,
         is_noted_clear: false,

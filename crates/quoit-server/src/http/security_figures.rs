@@ -33,7 +33,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
     text.gauge(
         "quoit_unauthenticated_connections",
         "Connections that have not logged in.",
-        figures.strangers as u64,
+        figures.unauthenticated as u64,
     );
     text.counter("quoit_logins", "Logins.", figures.logins);
     text.counter("quoit_failed_logins", "Logins that were refused.", figures.failed_logins);

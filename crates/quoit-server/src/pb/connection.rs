@@ -3,14 +3,14 @@
 //! The loop of a connection reads, answers every complete request in the input in order, and writes the
 //! answers. A request is first tried in place (`in_place`), directly from the read buffer. Otherwise its
 //! frame is decoded and dispatched by its code. While security is on, a connection without a login only
-//! gets STARTTLS and the login itself (`strangers`).
+//! gets STARTTLS and the login itself (`login`).
 
 use super::codes::{is_response, unknown_code, weight_of};
 use super::decoded::decoded_bytes;
 use super::fault::Fault;
 use super::in_place::{InPlace, Shown};
 use super::input::{Input, More};
-use super::strangers::StrangerMessage as Handled;
+use super::login::LoginProgress;
 use crate::context::ServerContext;
 use crate::memory::{ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, REQUESTS_BYTES_FREE};
 use crate::security::{AccessState, Session, UnauthenticatedConnection};
@@ -57,7 +57,7 @@ pub(super) struct PbConnection {
     pub(super) session: Session,
     /// Counts the connection as one that has not logged in. While it is set, the deadline of the socket is
     /// that of the login.
-    pub(super) stranger: Option<UnauthenticatedConnection>,
+    pub(super) unauthenticated: Option<UnauthenticatedConnection>,
     pub(super) failed_logins: u32,
     /// True if the connection was counted as one without TLS while security is on.
     is_noted_clear: bool,
@@ -87,7 +87,7 @@ pub async fn serve(
     let mut connection = PbConnection {
         address: stream.address(),
         session: Session::new(context.store.control(), &context.gate, &stream),
-        stranger: None,
+        unauthenticated: None,
         failed_logins: 0,
         is_noted_clear: false,
         context,
@@ -136,7 +136,9 @@ impl PbConnection {
                 More::Arrived => {}
                 More::End => return self.socket.shutdown().await,
                 // A client that does not log in in time gets no answer.
-                More::TooSlow if self.stranger.is_some() => return self.socket.shutdown().await,
+                More::TooSlow if self.unauthenticated.is_some() => {
+                    return self.socket.shutdown().await;
+                }
                 More::TooSlow => {
                     self.error("the request did not arrive in time");
                     return self.close().await;
@@ -179,9 +181,9 @@ impl PbConnection {
                     AccessState::Open | AccessState::User => {}
                     AccessState::Unauthenticated => match self.answer_unauthenticated(input).await?
                     {
-                        Handled::Answered => continue,
-                        Handled::Missing => return Ok(true),
-                        Handled::Last => return Ok(false),
+                        LoginProgress::Answered => continue,
+                        LoginProgress::Missing => return Ok(true),
+                        LoginProgress::Last => return Ok(false),
                     },
                     AccessState::UserDeleted => {
                         self.settle(Err(self.gone()))?;
@@ -192,9 +194,9 @@ impl PbConnection {
             if self.session.is_served_without_tls() {
                 if starts_tls(input) {
                     match self.answer_unauthenticated(input).await? {
-                        Handled::Answered => continue,
-                        Handled::Missing => return Ok(true),
-                        Handled::Last => return Ok(false),
+                        LoginProgress::Answered => continue,
+                        LoginProgress::Missing => return Ok(true),
+                        LoginProgress::Last => return Ok(false),
                     }
                 }
                 self.note_clear(input);

@@ -19,13 +19,13 @@ mod input;
 mod kv;
 mod layout;
 mod listing;
+mod login;
 mod mapred;
 mod needs;
 mod props;
 mod queue;
 mod riak_queues;
 mod server_info;
-mod strangers;
 mod streamed_answer;
 mod trees;
 

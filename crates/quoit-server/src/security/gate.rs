@@ -3,7 +3,7 @@
 use super::clear::PlaintextClients;
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
-use super::strangers::{UnauthenticatedConnection, UnauthenticatedConnections};
+use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
 use crate::refusal_rate::RefusalRate;
 use arc_swap::ArcSwapOption;
 use quoit_cluster::{ControlPlane, PlainLink};
@@ -59,9 +59,9 @@ pub struct SecuritySettings {
     /// Largest message or body of a client that has not logged in, in bytes.
     pub bytes_before_login_max: usize,
     /// Number of connections from one address that have not logged in.
-    pub strangers_of_address_max: usize,
+    pub unauthenticated_of_address_max: usize,
     /// Number of connections in total that have not logged in.
-    pub strangers_max: usize,
+    pub unauthenticated_max: usize,
     /// True if clients without TLS are served without a login while security is on (`listener.tls`).
     pub serves_clear: bool,
     /// True if `/stats` and `/metrics` are answered without a login.
@@ -83,8 +83,8 @@ impl Default for SecuritySettings {
             handshake_timeout: Duration::from_secs(10),
             login_timeout: Duration::from_secs(60),
             bytes_before_login_max: 64 << 10,
-            strangers_of_address_max: 256,
-            strangers_max: 1024,
+            unauthenticated_of_address_max: 256,
+            unauthenticated_max: 1024,
             serves_clear: false,
             open_statistics: false,
             while_cut_off: CutOffLoginPolicy::default(),
@@ -124,7 +124,7 @@ pub struct GateFigures {
     /// Number of TLS handshakes that failed because of the client's certificate.
     pub refused_certificates: u64,
     /// Current number of connections that have not logged in.
-    pub strangers: usize,
+    pub unauthenticated: usize,
 }
 
 /// TLS configuration for each of the two protocols.
@@ -138,7 +138,7 @@ struct Tls {
 pub struct Gate {
     pub(crate) settings: SecuritySettings,
     tls: ArcSwapOption<Tls>,
-    strangers: Arc<UnauthenticatedConnections>,
+    unauthenticated: Arc<UnauthenticatedConnections>,
     hashing: Semaphore,
     pub(super) clear: PlaintextClients,
     pub(super) known: KnownPasswords,
@@ -172,7 +172,7 @@ impl Gate {
             clear: PlaintextClients::new(settings.serves_clear),
             settings,
             tls: ArcSwapOption::empty(),
-            strangers: Arc::default(),
+            unauthenticated: Arc::default(),
             hashing,
             known: KnownPasswords::default(),
             counts: Counts::default(),
@@ -268,7 +268,7 @@ impl Gate {
             handshakes: read(&counts.handshakes),
             failed_handshakes: read(&counts.failed_handshakes),
             refused_certificates: read(&counts.refused_certificates),
-            strangers: self.strangers.count(),
+            unauthenticated: self.unauthenticated.count(),
         }
     }
 
@@ -300,11 +300,19 @@ impl Gate {
     }
 
     /// Counts a connection that has not logged in; `None` if it has to be closed.
-    pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<UnauthenticatedConnection> {
-        let SecuritySettings { strangers_of_address_max, strangers_max, .. } = self.settings;
-        let of = &self.strangers;
-        let admitted =
-            UnauthenticatedConnections::admit(of, address, strangers_of_address_max, strangers_max);
+    pub(crate) fn admit_unauthenticated(
+        &self,
+        address: IpAddr,
+    ) -> Option<UnauthenticatedConnection> {
+        let SecuritySettings { unauthenticated_of_address_max, unauthenticated_max, .. } =
+            self.settings;
+        let of = &self.unauthenticated;
+        let admitted = UnauthenticatedConnections::admit(
+            of,
+            address,
+            unauthenticated_of_address_max,
+            unauthenticated_max,
+        );
         if admitted.is_none() {
             self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
         }

@@ -9,9 +9,9 @@
 //! | --- | --- |
 //! | `gate` | state that connections share, and its figures |
 //! | `session` | login and cached permissions of one connection |
-//! | `need` | the permission that a request requires, and the text of its refusal |
+//! | `required_permission` | the permission that a request requires, and the text of its refusal |
 //! | `login` | verification of proofs |
-//! | `strangers` | limits of connections that have not logged in |
+//! | `unauthenticated` | limits of connections that have not logged in |
 //! | `handshake` | TLS handshakes on a thread of their own |
 //! | `basic` | credentials in HTTP headers |
 //! | `clear` | clients without TLS while security is on |
@@ -21,13 +21,13 @@ mod clear;
 mod gate;
 mod handshake;
 mod login;
-mod need;
+mod required_permission;
 mod session;
-mod strangers;
+mod unauthenticated;
 
 pub use basic::Credentials;
 pub use gate::{Gate, GateFigures, SecuritySettings, TlsFiles};
 pub(crate) use login::{Claim, Login};
-pub(crate) use need::{On, RequiredPermission};
+pub(crate) use required_permission::{On, RequiredPermission};
 pub(crate) use session::{AccessState, Session};
-pub(crate) use strangers::UnauthenticatedConnection;
+pub(crate) use unauthenticated::UnauthenticatedConnection;

@@ -6,7 +6,7 @@
 
 use super::gate::Gate;
 use super::login::Login;
-use super::need::{On, RequiredPermission};
+use super::required_permission::{On, RequiredPermission};
 use crate::stream::Stream;
 use quoit_cluster::ControlPlane;
 use quoit_security::{PermissionSet, Rights};

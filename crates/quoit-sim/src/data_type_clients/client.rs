@@ -2,11 +2,11 @@
 
 use crate::data_types::history::{Change, FLAG, Fetch, Seen, Update, element_of};
 use crate::data_types::{Kind, Record};
-use crate::ground::{RunContext, answer_within_patience};
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::requests::Quorums;
+use crate::run_context::{RunContext, answer_within_patience};
 use bytes::Bytes;
 use quoit_core::{DataTypeRequest, DeleteRequest, FetchedDataType, ReplicatedStore, RequestError};
 use quoit_model::data_type::context::decode_context;

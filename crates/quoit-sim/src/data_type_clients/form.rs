@@ -2,8 +2,8 @@
 
 use crate::data_types::Kind;
 use crate::finish::{answer, insist};
-use crate::ground::RunContext;
 use crate::machine::Machine;
+use crate::run_context::RunContext;
 use crate::violation::Violation;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 
 use crate::data_type_clients::finish::digest_at;
 use crate::data_types::Record;
-use crate::ground::RunContext;
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::names::{Name, bucket_type, partition_of, primaries_of};
 use crate::replica_counts::N_VAL_DEFAULT;
+use crate::run_context::RunContext;
 use quoit_model::key::KeyRef;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Makes a comparison follow when a machine has lost entries of its queues with its power.
 
 use super::LinkTask;
-use crate::ground::RunContext;
+use crate::run_context::RunContext;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;

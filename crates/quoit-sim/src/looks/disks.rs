@@ -1,12 +1,12 @@
 //! Checks of the values that a loss of power would leave on disks.
 
 use crate::copies::TELLING_BYTES;
-use crate::ground::RunContext;
 use crate::history::{Found, KeyNumber, WriteNumber};
 use crate::machine::Machine;
 use crate::majorities::settled_values;
 use crate::names::Name;
-use crate::stores_now::StoreSnapshot;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
 use crate::value::found_in;
 use crate::violation::{Fault, Violation};
 use memchr::memmem;

@@ -1,12 +1,12 @@
 //! Checks of the copies on primaries: a primary keeps the values that it has. A node whose copy becomes
 //! complete, or that becomes a primary, has the values that the others have.
 
-use crate::ground::RunContext;
 use crate::history::{Found, KeyNumber, WriteNumber};
 use crate::machine::Machine;
 use crate::majorities::settled_values;
 use crate::names::Name;
-use crate::stores_now::StoreSnapshot;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
 use crate::value::found_in;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;

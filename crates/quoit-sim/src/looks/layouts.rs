@@ -1,10 +1,10 @@
 //! Checks of the layouts that members use.
 
-use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::names::primaries_of;
 use crate::replica_counts::N_VAL_DEFAULT;
-use crate::stores_now::StoreSnapshot;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;

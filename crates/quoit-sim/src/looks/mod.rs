@@ -12,10 +12,10 @@ mod kept;
 mod layouts;
 mod reaped;
 
-use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::majorities::check_majorities;
-use crate::stores_now::StoreSnapshot;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use disks::ValuesOnDisks;
 use kept::KnownCopies;

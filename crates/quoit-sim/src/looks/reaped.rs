@@ -1,11 +1,11 @@
 //! Checks of reap records.
 
-use crate::ground::RunContext;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::policy::Policy;
-use crate::stores_now::StoreSnapshot;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use memchr::memmem;
 use quoit_model::clock::VersionVector;

@@ -154,11 +154,14 @@ impl Settings {
                 .size_bytes("security.bytes_before_login.maximum")
                 .and_then(|size| usize::try_from(size).ok())
                 .unwrap_or(defaults.bytes_before_login_max),
-            strangers_of_address_max: count(
+            unauthenticated_of_address_max: count(
                 "security.unauthenticated.per_address",
-                defaults.strangers_of_address_max,
+                defaults.unauthenticated_of_address_max,
             ),
-            strangers_max: count("security.unauthenticated.maximum", defaults.strangers_max),
+            unauthenticated_max: count(
+                "security.unauthenticated.maximum",
+                defaults.unauthenticated_max,
+            ),
             serves_clear: self.serves_clear(),
             open_statistics: self.flag("security.open_statistics"),
             while_cut_off: CutOffLoginPolicy {

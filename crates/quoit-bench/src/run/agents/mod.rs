@@ -14,7 +14,7 @@ use self::leading::{AgentOrder, Leading};
 pub use self::summary::AgentSummary;
 use super::control::Control;
 use super::coordinator::event_loop;
-use super::crew::RunMembers;
+use super::members::RunMembers;
 use super::{RunEnd, RunError};
 use crate::config::{AgentPlan, Config};
 use crate::link::{ClockReading, LinkError, ShareResult};

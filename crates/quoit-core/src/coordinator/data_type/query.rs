@@ -7,7 +7,7 @@
 
 use super::datatype_of;
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
+use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::coordinator::readers::ReadRequestKind;

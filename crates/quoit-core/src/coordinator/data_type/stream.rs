@@ -3,7 +3,7 @@
 use super::identity_of;
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::PATIENCE;
-use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
+use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::readers::ReadRequestKind;
 use crate::error::RequestError;

@@ -6,7 +6,7 @@ use crate::queues::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::queues::journal::{Cursor, Journal, QueueNumber};
 use crate::queues::loss::Losses;
 use crate::queues::manifest::{Manifest, ManifestQueue};
-use crate::queues::missed::MissedDeletes;
+use crate::queues::missed_deletes::MissedDeletes;
 use crate::queues::missed_mark::MissedMark;
 use crate::queues::queue::{Queue, QueueBounds, Staleness};
 use quoit_planted::planted;

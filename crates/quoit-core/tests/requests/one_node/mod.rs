@@ -4,7 +4,7 @@ mod conditions;
 mod data_types;
 mod deletes;
 mod fixture;
-mod given;
+mod imported;
 mod in_place;
 mod life;
 mod overload;

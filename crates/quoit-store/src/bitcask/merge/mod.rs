@@ -13,8 +13,8 @@
 //! next start removes. Either way every live record is in one of the segments.
 
 mod copy;
+mod pauses;
 mod policy;
-mod rest;
 
 use super::planted;
 use super::store::LogStore;
@@ -22,10 +22,10 @@ use crate::error::StoreError;
 use crate::store_file::Meta;
 use copy::Copier;
 use parking_lot::Mutex;
+use pauses::MergePauses;
 use policy::MergeCandidate;
 use quoit_planted::PlantedFault;
 use quoit_seam::{Next, Pace, Worker};
-use rest::MergePauses;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,12 +38,12 @@ const GAIN_PERCENT_MIN: u64 = 10;
 pub(super) struct Merger {
     store: Arc<LogStore>,
     check_count: AtomicU64,
-    rests: Mutex<MergePauses>,
+    pauses: Mutex<MergePauses>,
 }
 
 impl Merger {
     pub(super) fn new(store: Arc<LogStore>) -> Self {
-        Self { store, check_count: AtomicU64::new(0), rests: Mutex::new(MergePauses::default()) }
+        Self { store, check_count: AtomicU64::new(0), pauses: Mutex::new(MergePauses::default()) }
     }
 
     /// Time to the next check in microseconds, varied so that the nodes of a cluster do not merge all at
@@ -68,9 +68,9 @@ impl Merger {
         }
         let mut candidates = store.merge_candidates()?;
         let now_us = store.clock.monotonic_us();
-        let rests = self.rests.lock();
-        candidates.retain(|candidate| !rests.is_resting(candidate.number, now_us));
-        drop(rests);
+        let pauses = self.pauses.lock();
+        candidates.retain(|candidate| !pauses.is_paused(candidate.number, now_us));
+        drop(pauses);
         let oldest_sequence = store.oldest_sequence();
         let chosen = policy::choose(&candidates, oldest_sequence, &store.settings.merge, now_secs);
         if chosen.is_empty() {
@@ -92,12 +92,12 @@ impl Merger {
                 let gained_bytes = read_bytes.saturating_sub(made.size_bytes);
                 let is_futile = gained_bytes * 100 < read_bytes * GAIN_PERCENT_MIN;
                 if is_futile {
-                    self.rest(&victims, &made.segments, "a merge gained little");
+                    self.pause(&victims, &made.segments, "a merge gained little");
                 }
                 Ok(!is_futile)
             }
             RetiredSegments::KeptDamaged { referred } => {
-                self.rest(&referred, &referred, "segments with damaged records are kept");
+                self.pause(&referred, &referred, "segments with damaged records are kept");
                 Ok(referred.len() < victims.len())
             }
             RetiredSegments::NotNow => Ok(false),
@@ -105,13 +105,13 @@ impl Merger {
     }
 
     /// Pauses merges of segments after a futile merge of `victims`, longer each time. Logs the first pause.
-    fn rest(&self, victims: &[u32], segments: &[u32], reason: &str) {
-        let mut rests = self.rests.lock();
-        let futile_count = rests.futile_count(victims).saturating_add(1);
+    fn pause(&self, victims: &[u32], segments: &[u32], reason: &str) {
+        let mut pauses = self.pauses.lock();
+        let futile_count = pauses.futile_count(victims).saturating_add(1);
         let now_us = self.store.clock.monotonic_us();
-        rests.begin(segments, futile_count, self.store.settings.merge.check_interval_us, now_us);
+        pauses.begin(segments, futile_count, self.store.settings.merge.check_interval_us, now_us);
         let table = self.store.table.load();
-        rests.retain(|number| table.get(number).is_some());
+        pauses.retain(|number| table.get(number).is_some());
         if futile_count == 1 {
             tracing::warn!(?segments, "{reason}; merges leave them alone for longer and longer");
         }

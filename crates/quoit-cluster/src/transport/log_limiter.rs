@@ -81,26 +81,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_same_words_are_said_once_in_a_long_while() {
-        let notices = LogLimiter::default();
-        assert!(notices.log_if_new("a", || {}) && notices.log_if_new("b", || {}));
-        assert!(!notices.log_if_new("a", || {}));
+        let log_limiter = LogLimiter::default();
+        assert!(log_limiter.log_if_new("a", || {}) && log_limiter.log_if_new("b", || {}));
+        assert!(!log_limiter.log_if_new("a", || {}));
         tokio::time::advance(SAME_PERIOD).await;
-        assert!(notices.log_if_new("a", || {}));
+        assert!(log_limiter.log_if_new("a", || {}));
     }
 
     #[tokio::test(start_paused = true)]
     async fn words_that_were_kept_back_are_said_as_soon_as_there_is_room() {
-        let notices = LogLimiter::default();
-        while notices.say(|| {}) {}
-        assert!(!notices.log_if_new("a", || {}));
+        let log_limiter = LogLimiter::default();
+        while log_limiter.say(|| {}) {}
+        assert!(!log_limiter.log_if_new("a", || {}));
         tokio::time::advance(PERIOD).await;
-        assert!(notices.log_if_new("a", || {}));
+        assert!(log_limiter.log_if_new("a", || {}));
     }
 
     #[tokio::test(start_paused = true)]
     async fn few_lines_are_said_in_each_period() {
-        let notices = LogLimiter::default();
-        let said_count = || (0..1000).filter(|_| notices.say(|| {})).count();
+        let log_limiter = LogLimiter::default();
+        let said_count = || (0..1000).filter(|_| log_limiter.say(|| {})).count();
         assert_eq!(said_count(), LINES_MAX as usize);
         tokio::time::advance(PERIOD).await;
         assert_eq!(said_count(), LINES_MAX as usize);

@@ -15,20 +15,20 @@ pub(super) struct UnauthenticatedConnections {
 /// A connection that has not logged in. It is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct UnauthenticatedConnection {
-    strangers: Arc<UnauthenticatedConnections>,
+    unauthenticated: Arc<UnauthenticatedConnections>,
     address: IpAddr,
 }
 
 impl UnauthenticatedConnections {
     /// Counts a connection; `None` if there are too many from its address or in total.
     pub(super) fn admit(
-        strangers: &Arc<Self>,
+        unauthenticated: &Arc<Self>,
         address: IpAddr,
         of_address_max: usize,
         all_max: usize,
     ) -> Option<UnauthenticatedConnection> {
         let address = counted(address);
-        let mut counts = strangers.counts.lock();
+        let mut counts = unauthenticated.counts.lock();
         let all: usize = counts.values().sum();
         let count = counts.get(&address).copied().unwrap_or_default();
         if all >= all_max || count >= of_address_max {
@@ -36,7 +36,7 @@ impl UnauthenticatedConnections {
         }
         counts.insert(address, count + 1);
         drop(counts);
-        Some(UnauthenticatedConnection { strangers: Arc::clone(strangers), address })
+        Some(UnauthenticatedConnection { unauthenticated: Arc::clone(unauthenticated), address })
     }
 
     /// Current number of such connections.
@@ -55,7 +55,7 @@ fn counted(address: IpAddr) -> IpAddr {
 
 impl Drop for UnauthenticatedConnection {
     fn drop(&mut self) {
-        let mut counts = self.strangers.counts.lock();
+        let mut counts = self.unauthenticated.counts.lock();
         if let Some(count) = counts.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -70,11 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_count_by_address_and_in_all_until_they_are_dropped() {
-        let strangers = Arc::new(UnauthenticatedConnections::default());
+    fn unauthenticated_connections_count_by_address_and_in_total_until_they_are_dropped() {
+        let unauthenticated = Arc::new(UnauthenticatedConnections::default());
         let admit = |address: &str| {
             UnauthenticatedConnections::admit(
-                &strangers,
+                &unauthenticated,
                 address.parse().expect("an address"),
                 2,
                 3,
@@ -86,16 +86,16 @@ mod tests {
         let _third = admit("192.0.2.2").expect("another address");
         assert!(admit("192.0.2.3").is_none(), "three in all");
         drop(first);
-        assert_eq!(strangers.count(), 2);
+        assert_eq!(unauthenticated.count(), 2);
         admit("192.0.2.1").expect("there is room again");
     }
 
     #[test]
     fn addresses_of_one_network_of_ipv6_count_together() {
-        let strangers = Arc::new(UnauthenticatedConnections::default());
+        let unauthenticated = Arc::new(UnauthenticatedConnections::default());
         let admit = |address: &str| {
             UnauthenticatedConnections::admit(
-                &strangers,
+                &unauthenticated,
                 address.parse().expect("an address"),
                 2,
                 9,

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 pub(super) type Task = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// The thread of the tasks, or `None` if the run has no tasks.
-pub(super) struct Beside(Option<JoinHandle<Vec<String>>>);
+pub(super) struct BackgroundTasks(Option<JoinHandle<Vec<String>>>);
 
 /// Starts the background tasks that the configuration asks for.
 ///
@@ -30,24 +30,27 @@ pub(super) fn start_background_tasks(
     directory: &Path,
     phases: &watch::Receiver<Phase>,
     board: &ServerBoard,
-) -> io::Result<Beside> {
+) -> io::Result<BackgroundTasks> {
     let mut tasks = watching::tasks(&config.watched, directory, phases, board)?;
     tasks.extend(events::tasks(&config.events, directory, phases)?);
     if tasks.is_empty() {
-        return Ok(Beside(None));
+        return Ok(BackgroundTasks(None));
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let all = async { tasks.into_iter().collect::<JoinSet<_>>().join_all().await };
     let run = move || runtime.block_on(all).into_iter().flatten().collect();
-    let thread = std::thread::Builder::new().name("beside".to_owned()).spawn(run)?;
-    Ok(Beside(Some(thread)))
+    let thread = std::thread::Builder::new().name("background".to_owned()).spawn(run)?;
+    Ok(BackgroundTasks(Some(thread)))
 }
 
 /// Waits for the tasks after the end of the run, and passes to `tell` the reasons of those that failed.
-pub(super) fn finish_background_tasks(started: io::Result<Beside>, tell: impl FnMut(String)) {
+pub(super) fn finish_background_tasks(
+    started: io::Result<BackgroundTasks>,
+    tell: impl FnMut(String),
+) {
     let failures = match started {
-        Ok(Beside(None)) => Vec::new(),
-        Ok(Beside(Some(thread))) => thread.join().unwrap_or_else(|_| {
+        Ok(BackgroundTasks(None)) => Vec::new(),
+        Ok(BackgroundTasks(Some(thread))) => thread.join().unwrap_or_else(|_| {
             vec!["watching servers and running events ended by a panic".to_owned()]
         }),
         Err(error) => vec![format!("servers were not watched, nor events run: {error}")],

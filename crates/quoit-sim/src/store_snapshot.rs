@@ -1,10 +1,10 @@
 //! The stores of all running nodes at one moment of a run, read directly from their engines.
 
 use crate::contents::Contents;
-use crate::ground::RunContext;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
 use crate::names::Name;
+use crate::run_context::RunContext;
 use crate::value::{Events, found_in_object};
 use quoit_cluster::{NodeId, State};
 use quoit_core::ReplicatedStore;

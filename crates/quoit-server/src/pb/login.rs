@@ -13,7 +13,7 @@ use std::io;
 use tokio::time::Instant;
 
 /// Result of handling the next message.
-pub(super) enum StrangerMessage {
+pub(super) enum LoginProgress {
     /// It is answered.
     Answered,
     /// The input has no complete message.
@@ -27,9 +27,11 @@ impl PbConnection {
     /// connections.
     pub(super) fn count_as_unauthenticated(&mut self, input: &mut Input) -> bool {
         let gate = &self.context.gate;
-        if self.stranger.is_none() {
-            let Some(stranger) = gate.admit_stranger(self.address) else { return false };
-            self.stranger = Some(stranger);
+        if self.unauthenticated.is_none() {
+            let Some(unauthenticated) = gate.admit_unauthenticated(self.address) else {
+                return false;
+            };
+            self.unauthenticated = Some(unauthenticated);
             self.socket.set_deadline(Some(Instant::now() + gate.settings.login_timeout));
             input.limit_frames(gate.settings.bytes_before_login_max);
         }
@@ -38,7 +40,7 @@ impl PbConnection {
 
     /// Lifts the limits for clients that have not logged in.
     pub(super) fn count_as_known(&mut self, input: &mut Input) {
-        if self.stranger.take().is_some() {
+        if self.unauthenticated.take().is_some() {
             self.socket.set_deadline(None);
             input.limit_frames(self.context.settings.request_bytes_limit());
         }
@@ -48,17 +50,17 @@ impl PbConnection {
     pub(super) async fn answer_unauthenticated(
         &mut self,
         input: &mut Input,
-    ) -> io::Result<StrangerMessage> {
+    ) -> io::Result<LoginProgress> {
         if !self.count_as_unauthenticated(input) {
-            return Ok(StrangerMessage::Last);
+            return Ok(LoginProgress::Last);
         }
         let frame = match input.decoder.next_frame(&mut input.bytes) {
             Ok(Some(frame)) => frame,
-            Ok(None) => return Ok(StrangerMessage::Missing),
-            Err(FrameError::ZeroLength) => return Ok(StrangerMessage::Last),
+            Ok(None) => return Ok(LoginProgress::Missing),
+            Err(FrameError::ZeroLength) => return Ok(LoginProgress::Last),
             Err(fault) => {
                 self.error(&format!("Invalid message packet, reason: {fault}"));
-                return Ok(StrangerMessage::Last);
+                return Ok(LoginProgress::Last);
             }
         };
         let code = MessageCode::from_byte(frame.code);
@@ -66,38 +68,38 @@ impl PbConnection {
             (false, Some(MessageCode::StartTls)) => self.start_tls(input).await,
             (false, _) => {
                 self.error("Security is enabled, please STARTTLS first");
-                Ok(StrangerMessage::Answered)
+                Ok(LoginProgress::Answered)
             }
             (true, Some(MessageCode::AuthReq)) => self.authenticate(frame, input).await,
             (true, _) => {
                 self.error("Security is enabled, please authenticate first");
-                Ok(StrangerMessage::Answered)
+                Ok(LoginProgress::Answered)
             }
         }
     }
 
     /// Accepts STARTTLS, and does the handshake.
-    async fn start_tls(&mut self, input: &Input) -> io::Result<StrangerMessage> {
+    async fn start_tls(&mut self, input: &Input) -> io::Result<LoginProgress> {
         if !self.context.gate.has_tls() {
             self.error(
                 "TLS is not possible: the node has no certificate (ssl.certfile, ssl.keyfile)",
             );
-            return Ok(StrangerMessage::Answered);
+            return Ok(LoginProgress::Answered);
         }
         self.send_empty(MessageCode::StartTls);
         self.flush().await?;
         // Plain text that follows the request would be taken as if it had come through TLS.
         if !input.bytes.is_empty() {
-            return Ok(StrangerMessage::Last);
+            return Ok(LoginProgress::Last);
         }
         let Stream::Tcp(stream) = self.socket.take_stream() else {
-            return Ok(StrangerMessage::Last);
+            return Ok(LoginProgress::Last);
         };
         match self.context.gate.accept_pb(stream).await {
             Ok(stream) => {
                 self.socket.put_stream(Stream::Tls(stream));
                 self.session.leave_clear();
-                Ok(StrangerMessage::Answered)
+                Ok(LoginProgress::Answered)
             }
             Err(fault) => {
                 self.context.audit.record_failed_handshake("pb", &fault, self.address);
@@ -108,14 +110,10 @@ impl PbConnection {
 
     /// Checks a login. The answer to a failed one is delayed, and too many failed ones close the
     /// connection.
-    async fn authenticate(
-        &mut self,
-        frame: Frame,
-        input: &mut Input,
-    ) -> io::Result<StrangerMessage> {
+    async fn authenticate(&mut self, frame: Frame, input: &mut Input) -> io::Result<LoginProgress> {
         let began = Instant::now();
         // As Riak: a malformed request gets no answer.
-        let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(StrangerMessage::Last) };
+        let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(LoginProgress::Last) };
         let login = match std::str::from_utf8(&request.user) {
             Ok(user) => self.log_in(user, &request.password).await,
             Err(_) => None,
@@ -124,7 +122,7 @@ impl PbConnection {
             self.session.log_in(login);
             self.count_as_known(input);
             self.send_empty(MessageCode::AuthResp);
-            return Ok(StrangerMessage::Answered);
+            return Ok(LoginProgress::Answered);
         }
         let (delay, attempts_max) = {
             let settings = &self.context.gate.settings;
@@ -134,9 +132,9 @@ impl PbConnection {
         self.failed_logins += 1;
         self.error("Authentication failed");
         Ok(if self.failed_logins >= attempts_max {
-            StrangerMessage::Last
+            LoginProgress::Last
         } else {
-            StrangerMessage::Answered
+            LoginProgress::Answered
         })
     }
 

@@ -103,18 +103,18 @@ mod tests {
         let place = PeerFacts { name: "n2".into(), address: "n2:1".into() };
         let peer = Arc::new(Peer::new(NodeId([2; 16]), place, &settings));
         let peers = BTreeMap::from([(peer.node_id(), Arc::clone(&peer))]);
-        let wakefulness = SuspensionDetector::default();
-        let at = |ms| wakefulness.start + Duration::from_millis(ms);
+        let suspension = SuspensionDetector::default();
+        let at = |ms| suspension.start + Duration::from_millis(ms);
         peer.refused(at(0), None);
         for tick in 1..40 {
-            assert!(!wakefulness.tick(at(tick * 250)));
+            assert!(!suspension.tick(at(tick * 250)));
         }
-        assert!(wakefulness.is_settled(at(9_800), &peers));
-        assert!(!wakefulness.is_settled(at(60_000), &peers), "it did not run for 50 seconds");
-        assert!(wakefulness.tick(at(60_000)));
-        assert!(!wakefulness.is_settled(at(60_100), &peers), "nothing was heard since");
+        assert!(suspension.is_settled(at(9_800), &peers));
+        assert!(!suspension.is_settled(at(60_000), &peers), "it did not run for 50 seconds");
+        assert!(suspension.tick(at(60_000)));
+        assert!(!suspension.is_settled(at(60_100), &peers), "nothing was heard since");
         peer.refused(at(60_150), None);
-        assert!(wakefulness.is_settled(at(60_200), &peers));
-        assert!(!wakefulness.tick(at(60_250)));
+        assert!(suspension.is_settled(at(60_200), &peers));
+        assert!(!suspension.tick(at(60_250)));
     }
 }

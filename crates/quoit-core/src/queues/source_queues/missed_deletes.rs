@@ -2,7 +2,7 @@
 
 use super::SourceQueues;
 use crate::queues::entry::VisitedCluster;
-use crate::queues::missed::FullSyncNumber;
+use crate::queues::missed_deletes::FullSyncNumber;
 use crate::queues::queue::Queue;
 use quoit_planted::planted;
 

@@ -21,14 +21,14 @@ pub(super) struct MergePauses {
 
 impl MergePauses {
     /// True if merges have to leave a segment alone now.
-    pub(super) fn is_resting(&self, number: u32, now_us: u64) -> bool {
-        self.segments.get(&number).is_some_and(|rest| now_us < rest.until_us)
+    pub(super) fn is_paused(&self, number: u32, now_us: u64) -> bool {
+        self.segments.get(&number).is_some_and(|pause| now_us < pause.until_us)
     }
 
     /// The number of futile merges in a row: the maximum over these segments.
     pub(super) fn futile_count(&self, numbers: &[u32]) -> u32 {
-        let rests = numbers.iter().filter_map(|number| self.segments.get(number));
-        rests.map(|rest| rest.futile_count).max().unwrap_or(0)
+        let pauses = numbers.iter().filter_map(|number| self.segments.get(number));
+        pauses.map(|pause| pause.futile_count).max().unwrap_or(0)
     }
 
     /// Begins a pause of `pause_us`, doubled for each futile merge in a row after the first.
@@ -52,17 +52,17 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_limit_and_end() {
-        let mut rests = MergePauses::default();
-        assert!(!rests.is_resting(3, 0));
+        let mut pauses = MergePauses::default();
+        assert!(!pauses.is_paused(3, 0));
         for (futile_count, pause_us) in [(1, 100), (2, 200), (3, 400), (10, 51_200), (99, 51_200)] {
-            rests.begin(&[3, 5], futile_count, 100, 1_000);
-            assert_eq!(rests.futile_count(&[4, 5]), futile_count);
-            assert!(rests.is_resting(3, 1_000 + pause_us - 1), "{futile_count}");
-            assert!(!rests.is_resting(3, 1_000 + pause_us), "{futile_count}");
+            pauses.begin(&[3, 5], futile_count, 100, 1_000);
+            assert_eq!(pauses.futile_count(&[4, 5]), futile_count);
+            assert!(pauses.is_paused(3, 1_000 + pause_us - 1), "{futile_count}");
+            assert!(!pauses.is_paused(3, 1_000 + pause_us), "{futile_count}");
         }
-        rests.begin(&[5], u32::MAX, u64::MAX, 1_000);
-        assert!(rests.is_resting(5, u64::MAX - 1));
-        rests.retain(|number| number == 3);
-        assert_eq!((rests.futile_count(&[5]), rests.futile_count(&[3, 5])), (0, 99));
+        pauses.begin(&[5], u32::MAX, u64::MAX, 1_000);
+        assert!(pauses.is_paused(5, u64::MAX - 1));
+        pauses.retain(|number| number == 3);
+        assert_eq!((pauses.futile_count(&[5]), pauses.futile_count(&[3, 5])), (0, 99));
     }
 }
