@@ -133,12 +133,10 @@ impl fmt::Display for Quorum {
 impl FromStr for Quorum {
     type Err = NotAQuorum;
 
-    /// Reads a query parameter or a setting: a word or a decimal number.
+    /// Reads a setting: a word, or a decimal number that may have a plus sign, as in Riak.
     fn from_str(text: &str) -> Result<Self, NotAQuorum> {
-        // `parse` would take a sign, too.
-        let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         Self::from_word(text)
-            .or_else(|| digits.and_then(|digits| digits.parse().ok()).map(Self::Count))
+            .or_else(|| text.parse().ok().map(Self::Count))
             .ok_or_else(|| NotAQuorum { given: text.to_owned() })
     }
 }

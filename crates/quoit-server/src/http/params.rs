@@ -164,16 +164,18 @@ impl ObjectParams {
     }
 }
 
-/// Parses a quorum. `Some(None)` stands for the bucket's property, `None` for invalid text.
+/// Parses a quorum. `Some(None)` stands for the bucket's property, `None` for invalid text. As in Riak, a
+/// number may have a plus sign.
 fn parse_quorum(text: &[u8]) -> Option<Option<Quorum>> {
+    let unsigned = text.strip_prefix(b"+").unwrap_or(text);
     Some(Some(match text {
         b"default" => return Some(None),
         b"one" => Quorum::One,
         b"quorum" => Quorum::Quorum,
         b"all" => Quorum::All,
-        digits if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
+        _ if !unsigned.is_empty() && unsigned.iter().all(u8::is_ascii_digit) => {
             // A number that does not fit is larger than any n_val, so the store refuses it for that reason.
-            let number = std::str::from_utf8(digits).ok()?.parse().unwrap_or(u32::MAX);
+            let number = std::str::from_utf8(unsigned).ok()?.parse().unwrap_or(u32::MAX);
             Quorum::Count(number)
         }
         _ => return None,
@@ -240,8 +242,15 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_a_quorum_may_have_a_plus_sign() {
+        let params = ObjectParams::parse(b"r=%2B2&pw=%2B99999999999").expect("ok");
+        assert_eq!(params.r, Some(Quorum::Count(2)));
+        assert_eq!(params.pw, Some(Quorum::Count(u32::MAX)));
+    }
+
+    #[test]
     fn a_bad_quorum_is_named() {
-        for value in ["x", "ONE", "1.5", "", "-1"] {
+        for value in ["x", "ONE", "1.5", "", "-1", "%2B", "%2B%2B2", "%2B-2", "%2Bone"] {
             let expected = "pr query parameter must be an integer or one of the following words: \
                             'one', 'quorum' or 'all'\n";
             assert_eq!(fault(&format!("pr={value}")), expected);

@@ -41,8 +41,15 @@ fn default_is_no_value_of_a_property() {
 fn text_that_is_no_quorum_is_named() {
     let error = "most".parse::<Quorum>().unwrap_err();
     assert!(error.to_string().contains("\"most\""), "{error}");
-    for text in ["", "-1", "+2", "1.5", "ONE", "4294967296"] {
+    for text in ["", "+", "-1", "++2", "+-2", " 2", "1.5", "ONE", "4294967296"] {
         assert!(text.parse::<Quorum>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn the_number_of_a_text_may_have_a_plus_sign() {
+    for text in ["2", "+2", "+02"] {
+        assert_eq!(text.parse(), Ok(Quorum::Count(2)), "{text:?}");
     }
 }
 
