@@ -82,15 +82,19 @@ fn arrange(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64, operations: f
     Servers { names, elapsed_s, columns, per_operation }
 }
 
-/// The time that each row covers, in seconds: from the row of the same server before it, which is longer
-/// than a second if the server was silent meanwhile. Time before `from_s` does not count. The first row of a
-/// server that has no `earlier` ones covers a second at most.
+/// The time that each row covers, in seconds, which is longer than a second if the server was silent
+/// meanwhile. Time before `from_s` does not count. A row without a span covers the time since the row of the
+/// same server before it, or a second at most if it is the first one and there are no `earlier` ones.
 fn covered_s(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64) -> Vec<f64> {
     let mut ends: BTreeMap<&str, f64> =
         earlier.iter().map(|row| (row.server.as_str(), from_s)).collect();
-    let covered = |row: &ServerRow, before: Option<f64>| match before {
-        Some(before) => row.elapsed_s - before,
-        None => (row.elapsed_s - from_s).min(1.0),
+    let covered = |row: &ServerRow, before: Option<f64>| {
+        let inside_s = row.elapsed_s - from_s;
+        match (row.span_s, before) {
+            (Some(span_s), _) => span_s.min(inside_s),
+            (None, Some(before)) => row.elapsed_s - before,
+            (None, None) => inside_s.min(1.0),
+        }
     };
     rows.iter().map(|row| covered(row, ends.insert(&row.server, row.elapsed_s))).collect()
 }
@@ -126,7 +130,7 @@ mod tests {
     fn row(elapsed_s: f64, server: &str, cpu: Option<f64>) -> ServerRow {
         let mut figures = ServerFigures::default();
         (figures[CPU], figures[WRITTEN]) = (cpu, Some(1000.0));
-        ServerRow { elapsed_s, server: server.to_owned(), figures }
+        ServerRow { elapsed_s, span_s: None, server: server.to_owned(), figures }
     }
 
     #[test]
@@ -166,6 +170,21 @@ mod tests {
         let (earlier, rows) = ([row(1.0, "a:1", Some(9.0))], [row(5.0, "a:1", Some(0.5))]);
         let cpu_us = arrange(&earlier, &rows, 2.0, 1000.0).per_operation.cpu_us;
         assert!((cpu_us.expect("a time") - 1500.0).abs() < 1e-6, "{cpu_us:?}");
+    }
+
+    #[test]
+    fn a_silence_before_the_first_row_of_a_server_counts() {
+        let with_span = |elapsed_s, span_s| ServerRow {
+            span_s: Some(span_s),
+            ..row(elapsed_s, "a:1", Some(0.5))
+        };
+        let cpu_us = |rows: &[ServerRow], from_s| {
+            arrange(&[], rows, from_s, 1000.0).per_operation.cpu_us.expect("a time")
+        };
+        // Polls at 0 and 5 s were answered, and then one in each second.
+        let rows = [with_span(5.0, 5.0), with_span(6.0, 1.0)];
+        assert!((cpu_us(&rows, 0.0) - 3000.0).abs() < 1e-6, "{}", cpu_us(&rows, 0.0));
+        assert!((cpu_us(&rows, 2.0) - 2000.0).abs() < 1e-6, "{}", cpu_us(&rows, 2.0));
     }
 
     #[test]

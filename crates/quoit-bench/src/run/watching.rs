@@ -128,10 +128,14 @@ impl Watched {
         let figures = ask(&mut connection, &self.server).await?;
         let before = self.before.replace((asked_at, figures));
         self.connection = Some(connection).filter(Connection::is_reusable);
-        Ok(before.map(|(before_at, before)| ServerRow {
-            elapsed_s: asked_at.saturating_duration_since(release.measured_from).as_secs_f64(),
-            server: self.server.to_string(),
-            figures: between(&before, &figures, (asked_at - before_at).as_secs_f64()),
+        Ok(before.map(|(before_at, before)| {
+            let span_s = (asked_at - before_at).as_secs_f64();
+            ServerRow {
+                elapsed_s: asked_at.saturating_duration_since(release.measured_from).as_secs_f64(),
+                span_s: Some(span_s),
+                server: self.server.to_string(),
+                figures: between(&before, &figures, span_s),
+            }
         }))
     }
 }
@@ -191,8 +195,10 @@ mod tests {
         assert_eq!(watched.look(&release).await, Ok(None));
         assert!(watched.look(&release).await.is_err());
         let row = watched.look(&release).await.expect("figures").expect("a row");
-        // Three seconds of processor time in less than the time since the release.
-        assert!(row.figures[CPU].expect("a rate") * row.elapsed_s >= 3.0, "{row:?}");
+        let covered_s = row.span_s.expect("a span");
+        assert!(covered_s <= row.elapsed_s, "{row:?}");
+        let used_s = row.figures[CPU].expect("a rate") * covered_s;
+        assert!((used_s - 3.0).abs() < 1e-6, "{row:?}");
         serving.await.expect("all requests were answered");
     }
 }

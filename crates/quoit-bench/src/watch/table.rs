@@ -13,6 +13,8 @@ pub(crate) const FILE: &str = "servers.csv";
 pub(crate) struct ServerRow {
     /// End of that time, in seconds since the start of the measurement.
     pub(crate) elapsed_s: f64,
+    /// Length of that time in seconds; `None` in a table that an older program has written.
+    pub(crate) span_s: Option<f64>,
     /// Host and port.
     pub(crate) server: String,
     pub(crate) figures: ServerFigures,
@@ -27,7 +29,7 @@ impl ServerTable {
     pub(crate) fn create(directory: &Path) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create(directory.join(FILE))?);
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        writeln!(file, "elapsed, server, {}", names.join(", "))?;
+        writeln!(file, "elapsed, server, {}, span", names.join(", "))?;
         file.flush()?;
         Ok(Self(file))
     }
@@ -36,7 +38,7 @@ impl ServerTable {
     pub(crate) fn append(&mut self, row: &ServerRow) -> io::Result<()> {
         let cell =
             |value: &Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
-        let cells: Vec<String> = row.figures.iter().map(cell).collect();
+        let cells: Vec<String> = row.figures.iter().chain([&row.span_s]).map(cell).collect();
         writeln!(self.0, "{:.3}, {}, {}", row.elapsed_s, row.server, cells.join(", "))?;
         self.0.flush()
     }
@@ -76,7 +78,11 @@ fn row(line: &str) -> Option<ServerRow> {
             *figure = Some(cell.parse().ok()?);
         }
     }
-    cells.next().is_none().then_some(ServerRow { elapsed_s, server, figures })
+    let span_s = match cells.next() {
+        Some(cell) => Some(cell.parse().ok()?),
+        None => None,
+    };
+    cells.next().is_none().then_some(ServerRow { elapsed_s, span_s, server, figures })
 }
 
 #[cfg(test)]
@@ -90,9 +96,11 @@ mod tests {
         let mut table = ServerTable::create(folder.path()).expect("a table");
         let mut figures = ServerFigures::default();
         (figures[0], figures[9]) = (Some(0.25), Some(3.0));
-        let first = ServerRow { elapsed_s: 1.0, server: "a:1".to_owned(), figures };
+        let span_s = Some(1.0);
+        let first = ServerRow { elapsed_s: 1.0, span_s, server: "a:1".to_owned(), figures };
         let second = ServerRow {
-            elapsed_s: 2.0,
+            elapsed_s: 4.0,
+            span_s: Some(2.5),
             server: "[::1]:2".to_owned(),
             figures: [None; FIGURE_COUNT],
         };
@@ -106,5 +114,19 @@ mod tests {
         fs::write(&path, text + "x, a:1\n").expect("a line that is no row");
         let fault = read(folder.path()).expect_err("no row").to_string();
         assert!(fault.contains("line 4"), "{fault}");
+    }
+
+    #[test]
+    fn rows_of_a_table_without_spans_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+        let cells = ", ".repeat(FIGURE_COUNT - 2);
+        let text =
+            format!("elapsed, server, {}\n3.000, a:1, 0.250, 1000.000{cells}\n", names.join(", "));
+        fs::write(folder.path().join(FILE), text).expect("a table");
+        let mut figures = ServerFigures::default();
+        (figures[0], figures[1]) = (Some(0.25), Some(1000.0));
+        let row = ServerRow { elapsed_s: 3.0, span_s: None, server: "a:1".to_owned(), figures };
+        assert_eq!(read(folder.path()).expect("rows"), [row]);
     }
 }
