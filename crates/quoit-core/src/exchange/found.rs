@@ -2,8 +2,7 @@
 //! replicas are away are tried again.
 
 use super::AntiEntropy;
-use quoit_model::hash::Partition;
-use quoit_store::index::Tag;
+use super::counted::DamagedName;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,7 @@ const WAITING_COUNT_MAX: usize = 16_384;
 impl AntiEntropy {
     /// Heals damaged records until the task is dropped.
     pub(crate) async fn run_healing_of_found(self: Arc<Self>) {
-        let mut waiting: BTreeSet<(Partition, Tag)> = BTreeSet::new();
+        let mut waiting: BTreeSet<DamagedName> = BTreeSet::new();
         let mut looks = 0;
         loop {
             sleep(LOOK_PAUSE).await;
@@ -29,18 +28,18 @@ impl AntiEntropy {
                 self.local.engine.take_found_damage().into_iter().collect();
             // Those that wait are tried again with the others, however often the engine meets them.
             damaged.retain(|record| !waiting.contains(record));
-            let found_count = damaged.len();
-            if found_count > 0 {
+            if !damaged.is_empty() {
                 self.healing.met.notify_one();
             }
             if looks % RETRY_LOOKS == 0 {
+                self.counted.retain(&mut waiting);
                 damaged.append(&mut waiting);
             }
             if damaged.is_empty() {
                 continue;
             }
             let damaged: Vec<_> = damaged.into_iter().collect();
-            let left = self.heal(&damaged, found_count).await;
+            let left = self.heal(&damaged).await;
             let room = WAITING_COUNT_MAX.saturating_sub(waiting.len());
             waiting.extend(left.into_iter().take(room));
         }

@@ -21,6 +21,7 @@
 //! the disk, so each node also reads its own data over and over ([`verify`]), and replaces damaged
 //! records by the copies of other replicas. `docs/design/anti-entropy.md` has the reasons.
 
+mod counted;
 mod differing;
 mod elsewhere;
 mod expiry;
@@ -56,6 +57,7 @@ use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::local_node::LocalNode;
 use crate::replica::Replica;
+use counted::CountedDamage;
 use parking_lot::Mutex;
 use progress::ExchangeCounts;
 use quoit_cluster::CallError;
@@ -76,6 +78,7 @@ pub struct AntiEntropy {
     healing: Arc<Healing>,
     delivery: Arc<RecordDelivery>,
     schedule: Mutex<Schedule>,
+    counted: CountedDamage,
     progress: ExchangeCounts,
     /// Number of exchanges that were begun, from which each gets a salt of its own.
     number: AtomicU64,
@@ -94,6 +97,7 @@ impl AntiEntropy {
         let interval = local.settings.exchanges.interval;
         Self {
             schedule: Mutex::new(Schedule::new(own, interval, now)),
+            counted: CountedDamage::default(),
             progress: ExchangeCounts::new(now),
             number: AtomicU64::new(0),
             wanted: Notify::new(),

@@ -3,6 +3,7 @@
 
 use super::AntiEntropy;
 use super::ExchangeError;
+use super::counted::DamagedName;
 use super::states::write_tags;
 use crate::delivery::hand::call;
 use crate::placement::{n_vals, primaries};
@@ -64,43 +65,43 @@ impl AntiEntropy {
             let Verified { byte_count, damaged, next } = verified;
             self.local.stats.add(Counter::VerifiedBytes, byte_count);
             if !damaged.is_empty() {
-                self.heal(&damaged, damaged.len()).await;
+                self.heal(&damaged).await;
             }
             place = next;
+            if place.is_none() {
+                self.counted.end_round();
+            }
             sleep(Duration::from_secs_f64(byte_count as f64 / bytes_per_sec as f64)).await;
         }
     }
 
     /// Replaces damaged records by the copies of other replicas. Returns the records that were not
-    /// replaced and that a replica which did not answer may have. `found_count` of them are counted as found;
-    /// the others were counted before, and are tried again.
-    pub(super) async fn heal(
-        self: &Arc<Self>,
-        damaged: &[(Partition, Tag)],
-        found_count: usize,
-    ) -> Vec<(Partition, Tag)> {
+    /// replaced and that a replica which did not answer may have. A record that is tried again counts once.
+    pub(super) async fn heal(self: &Arc<Self>, damaged: &[DamagedName]) -> Vec<DamagedName> {
+        let found_count = self.counted.note(damaged);
         self.local.stats.add(Counter::DamagedRecords, found_count as u64);
         let mut by_partition: BTreeMap<Partition, BTreeSet<Tag>> = BTreeMap::new();
         for (partition, tag) in damaged {
             by_partition.entry(*partition).or_default().insert(*tag);
         }
-        let mut healed_count = 0;
+        let mut healed = Vec::new();
         let mut waiting = Vec::new();
         for (partition, tags) in by_partition {
             let nodes = self.repair_sources(partition);
             let Unhealed { tags: left, all_answered } =
                 self.heal_tags(partition, tags.clone(), &nodes).await;
-            healed_count += tags.len() - left.len();
+            healed.extend(tags.difference(&left).map(|tag| (partition, *tag)));
             if left.is_empty() {
                 continue;
             }
             if !all_answered {
                 waiting.extend(left.iter().map(|tag| (partition, *tag)));
             }
-            healed_count += self.heal_pages(partition, left, &nodes).await;
+            let pages = self.heal_pages(partition, left, &nodes).await;
+            healed.extend(pages.into_iter().map(|tag| (partition, tag)));
         }
-        let (healed_count, waiting_count) = (healed_count as u64, waiting.len());
-        self.local.stats.add(Counter::HealedRecords, healed_count);
+        let (healed_count, waiting_count) = (self.counted.remove(&healed), waiting.len());
+        self.local.stats.add(Counter::HealedRecords, healed_count as u64);
         if found_count > 0 || healed_count > 0 {
             tracing::warn!(
                 found_count,
@@ -156,26 +157,26 @@ impl AntiEntropy {
     }
 
     /// Replaces the large sets and maps that damaged pages belong to. Pages are private to a node, so the
-    /// record is fetched as a whole. Returns the number of pages that were healed.
+    /// record is fetched as a whole. Returns the tags of the pages that were healed.
     async fn heal_pages(
         self: &Arc<Self>,
         partition: Partition,
         tags: BTreeSet<Tag>,
         nodes: &[NodeId],
-    ) -> usize {
+    ) -> BTreeSet<Tag> {
         let anti_entropy = Arc::clone(self);
         let seek = move || Ok(anti_entropy.local.records.owners_of_pages(partition, &tags)?);
         let owners = match self.local.settings.blocking.behind(seek).await {
             Ok(owners) => owners,
             Err(fault) => {
                 tracing::warn!(%fault, "whose pages are damaged could not be found out");
-                return 0;
+                return BTreeSet::new();
             }
         };
         let damaged = owners.iter().map(|(owner, _)| *owner).collect();
         let Unhealed { tags: left, .. } = self.heal_tags(partition, damaged, nodes).await;
-        let healed = owners.iter().filter(|(owner, _)| !left.contains(owner));
-        healed.map(|(_, pages)| pages.len()).sum()
+        let healed = owners.into_iter().filter(|(owner, _)| !left.contains(owner));
+        healed.flat_map(|(_, pages)| pages).collect()
     }
 
     /// Replaces this node's records of some tags by those of another node, tombstones included. Returns

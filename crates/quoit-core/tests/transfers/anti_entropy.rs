@@ -250,6 +250,26 @@ async fn a_damaged_record_counts_once_however_long_its_replicas_are_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_damaged_record_counts_once_however_many_rounds_of_verification_find_it() {
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    [1, 2].into_iter().for_each(|number| cluster.kill(number));
+    cluster.rot(3);
+    let figure = |cluster: &TestCluster, counter| {
+        let stats = cluster.store(3).stats().snapshot();
+        stats.total(counter)
+    };
+    // The first round begins after ten minutes, and there are ten minutes between two rounds.
+    cluster.pass(Duration::from_secs(1_000)).await;
+    let damaged_count = figure(&cluster, Counter::DamagedRecords);
+    assert!(damaged_count > 0);
+    let verified_bytes = figure(&cluster, Counter::VerifiedBytes);
+    cluster.pass(Duration::from_secs(2_000)).await;
+    assert!(figure(&cluster, Counter::VerifiedBytes) > verified_bytes, "there was another round");
+    assert_eq!(figure(&cluster, Counter::DamagedRecords), damaged_count);
+}
+
+#[tokio::test(start_paused = true)]
 async fn damage_that_is_met_is_healed_within_seconds_and_more_is_looked_for() {
     let cluster = TestCluster::joined_on_disks(3).await;
     cluster.put_many(1, COUNT).await;

@@ -1,0 +1,113 @@
+//! The damaged records that statistics have counted and that are not replaced yet. Requests, verification and
+//! repeated attempts meet one record many times, and it counts once.
+
+use parking_lot::Mutex;
+use quoit_model::hash::Partition;
+use quoit_store::index::Tag;
+use std::collections::BTreeSet;
+use std::mem;
+
+/// Largest number of records that are known. Further ones are replaced as well, but not counted.
+const KNOWN_COUNT_MAX: usize = 131_072;
+
+/// A damaged record, as far as it is known: its partition and its tag.
+pub(super) type DamagedName = (Partition, Tag);
+
+/// Damaged records that were counted and not replaced.
+#[derive(Default)]
+pub(super) struct CountedDamage(Mutex<KnownDamage>);
+
+#[derive(Default)]
+struct KnownDamage {
+    /// Records that were met since the last round of verification ended.
+    recent: BTreeSet<DamagedName>,
+    /// Records that were met in the round before, and not since.
+    former: BTreeSet<DamagedName>,
+}
+
+impl CountedDamage {
+    /// Notes records that were met, and returns the number of those that were not counted before.
+    pub(super) fn note(&self, met: &[DamagedName]) -> usize {
+        let mut known = self.0.lock();
+        let KnownDamage { recent, former } = &mut *known;
+        let mut new_count = 0;
+        for record in met {
+            let was_known = former.remove(record);
+            if recent.contains(record)
+                || (!was_known && recent.len() + former.len() >= KNOWN_COUNT_MAX)
+            {
+                continue;
+            }
+            recent.insert(*record);
+            new_count += usize::from(!was_known);
+        }
+        new_count
+    }
+
+    /// Removes records that were replaced, and returns the number of those that were counted.
+    pub(super) fn remove(&self, replaced: &[DamagedName]) -> usize {
+        let mut known = self.0.lock();
+        let mut count = 0;
+        for record in replaced {
+            let (was_recent, was_former) =
+                (known.recent.remove(record), known.former.remove(record));
+            count += usize::from(was_recent || was_former);
+        }
+        count
+    }
+
+    /// Keeps those of the waiting records that were not replaced meanwhile.
+    pub(super) fn retain(&self, waiting: &mut BTreeSet<DamagedName>) {
+        let known = self.0.lock();
+        waiting.retain(|record| known.recent.contains(record) || known.former.contains(record));
+    }
+
+    /// Forgets records that a round of verification, which reads all data, has not met: a write has replaced
+    /// them.
+    pub(super) fn end_round(&self) {
+        let mut known = self.0.lock();
+        known.former = mem::take(&mut known.recent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::hash::Identity;
+
+    fn record(number: u16) -> DamagedName {
+        (Partition(number), Tag::of(Identity(7)))
+    }
+
+    #[test]
+    fn a_record_counts_once_until_it_is_replaced() {
+        let counted = CountedDamage::default();
+        assert_eq!(counted.note(&[record(1), record(2), record(2)]), 2);
+        counted.end_round();
+        assert_eq!(counted.note(&[record(1), record(2), record(3)]), 1);
+        assert_eq!(counted.remove(&[record(1), record(4)]), 1);
+        assert_eq!(counted.remove(&[record(1)]), 0, "another attempt replaced it before");
+        assert_eq!(counted.note(&[record(1)]), 1, "it is damaged anew");
+    }
+
+    #[test]
+    fn a_record_that_was_replaced_waits_no_longer() {
+        let counted = CountedDamage::default();
+        counted.note(&[record(1), record(2)]);
+        counted.end_round();
+        counted.remove(&[record(1)]);
+        let mut waiting = BTreeSet::from([record(1), record(2)]);
+        counted.retain(&mut waiting);
+        assert_eq!(waiting, BTreeSet::from([record(2)]));
+    }
+
+    #[test]
+    fn a_record_that_a_whole_round_has_not_met_counts_again() {
+        let counted = CountedDamage::default();
+        counted.note(&[record(1), record(2)]);
+        counted.end_round();
+        counted.note(&[record(1)]);
+        counted.end_round();
+        assert_eq!(counted.note(&[record(1), record(2)]), 1);
+    }
+}
