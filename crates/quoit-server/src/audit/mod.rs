@@ -1,8 +1,8 @@
 //! The audit log: which user did what, as one JSON object for each line.
 //!
 //! It records changes by operators (such as security, properties and layout), including refused ones;
-//! changes of properties by clients; refused logins and operations of clients; and requests for changes from
-//! elsewhere than an operator's tools, which are refused before they are looked at. Of these refusals it
+//! changes of properties by clients; refused logins and operations of clients; and requests for changes of
+//! either kind that are refused before they are looked at, such as those of web pages. Of these refusals it
 //! records at most a few in a second, so that strangers can't rotate all other lines away. The file is
 //! rotated by size, and only the user of the node may read it.
 //!

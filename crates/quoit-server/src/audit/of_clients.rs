@@ -11,6 +11,9 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
+/// Maximum length of a recorded name that a stranger has sent, in bytes.
+const REFUSED_BYTES_MAX: usize = 256;
+
 /// A change of properties that a client requested.
 pub(crate) struct PropsChange<'a> {
     /// The required permission. The log calls the operation by its name.
@@ -29,13 +32,17 @@ impl<'a> PropsChange<'a> {
         Self { permission, bucket_type, bucket: Some(bucket), updates }
     }
 
-    pub(crate) const fn of_type(bucket_type: &'a [u8], updates: &'a PropUpdates) -> Self {
+    pub(crate) const fn of_type(bucket_type: &'a [u8], updates: Option<&'a PropUpdates>) -> Self {
         let permission = Permission::SetBucketType;
-        Self { permission, bucket_type, bucket: None, updates: Some(updates) }
+        Self { permission, bucket_type, bucket: None, updates }
     }
 
-    fn details(&self) -> Value {
-        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    /// Type, bucket and new values. Names are cut at `name_bytes_max`.
+    fn details(&self, name_bytes_max: usize) -> Value {
+        let text = |name: &[u8]| {
+            let text = String::from_utf8_lossy(name);
+            text[..text.floor_char_boundary(name_bytes_max)].to_owned()
+        };
         let mut details = json!({"type": text(self.bucket_type)});
         if let Some(bucket) = self.bucket {
             details["bucket"] = text(bucket).into();
@@ -76,7 +83,22 @@ impl AuditLog {
         }
         let reason = fault.map(ToString::to_string);
         let outcome = reason.as_deref().map_or(AuditOutcome::Done, AuditOutcome::Refused);
-        self.record(&AuditEntry { outcome, details: change.details(), ..by });
+        self.record(&AuditEntry { outcome, details: change.details(usize::MAX), ..by });
+    }
+
+    /// Records a change of properties that was refused before it was looked at, at most a few in a second.
+    /// `by` has the user and address.
+    pub(crate) fn record_refused_props(
+        &self,
+        by: AuditEntry<'_>,
+        change: &PropsChange<'_>,
+        reason: &str,
+    ) {
+        if !self.records_refused_change() {
+            return;
+        }
+        let (outcome, details) = (AuditOutcome::Refused(reason), change.details(REFUSED_BYTES_MAX));
+        self.record(&AuditEntry { outcome, details, ..by });
     }
 
     /// Records a checked operation if it was refused (`denied` is the reason), or if its bucket was chosen.
@@ -121,8 +143,8 @@ impl AuditLog {
         });
     }
 
-    /// True if a change by the administration API that was refused before it was looked at is to be recorded.
-    /// Callers check it first, so that other such changes cost nothing more; they are only counted.
+    /// True if a change that was refused before it was looked at is to be recorded. Callers check it first, so
+    /// that other such changes cost nothing more; they are only counted.
     pub(crate) fn records_refused_change(&self) -> bool {
         self.is_on() && self.changes.has_room(Instant::now())
     }

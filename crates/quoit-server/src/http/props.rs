@@ -55,11 +55,12 @@ impl HttpConnection {
         request: &Request,
         bucket: &BucketName<'_>,
     ) -> Result<(), Refusal> {
-        let updates = updates(request, "bucket")?;
-        self.check_origin(&request.head)?;
-        has_json_body(request)?;
-        let key = bucket.as_ref().key(b"*");
-        key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
+        let checked = self.checked_updates(request, "bucket").and_then(|updates| {
+            let key = bucket.as_ref().key(b"*");
+            key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
+            Ok(updates)
+        });
+        let updates = self.admitted(&PropsChange::of_bucket(bucket.as_ref(), None), checked)?;
         let changed =
             self.context.store.control().set_bucket_props(bucket.as_ref(), &updates).await;
         self.record_props(&PropsChange::of_bucket(bucket.as_ref(), Some(&updates)), &changed);
@@ -74,10 +75,11 @@ impl HttpConnection {
         request: &Request,
         bucket: &BucketName<'_>,
     ) -> Result<(), Refusal> {
-        self.check_origin(&request.head)?;
-        self.check_type(bucket.as_ref())?;
+        let change = PropsChange::of_bucket(bucket.as_ref(), None);
+        let checked = self.check_origin(&request.head);
+        self.admitted(&change, checked.and_then(|()| self.check_type(bucket.as_ref())))?;
         let changed = self.context.store.control().reset_bucket_props(bucket.as_ref()).await;
-        self.record_props(&PropsChange::of_bucket(bucket.as_ref(), None), &changed);
+        self.record_props(&change, &changed);
         changed?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
@@ -100,17 +102,39 @@ impl HttpConnection {
         request: &Request,
         name: &[u8],
     ) -> Result<(), Refusal> {
-        let updates = updates(request, "bucket type")?;
-        self.check_origin(&request.head)?;
-        has_json_body(request)?;
-        if self.is_secured() {
-            self.check_type_exists(name)?;
-        }
+        let checked = self.checked_updates(request, "bucket type").and_then(|updates| {
+            if self.is_secured() {
+                self.check_type_exists(name)?;
+            }
+            Ok(updates)
+        });
+        let updates = self.admitted(&PropsChange::of_type(name, None), checked)?;
         let changed = self.context.store.control().update_type(name, &updates).await;
-        self.record_props(&PropsChange::of_type(name, &updates), &changed);
+        self.record_props(&PropsChange::of_type(name, Some(&updates)), &changed);
         changed?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
+    }
+
+    /// The changes in the body of a request that may make changes.
+    fn checked_updates(&self, request: &Request, what: &str) -> Result<PropUpdates, Refusal> {
+        let updates = updates(request, what)?;
+        self.check_origin(&request.head)?;
+        has_json_body(request)?;
+        Ok(updates)
+    }
+
+    /// Passes on the outcome of the checks before a change. A refusal is recorded, without the new values.
+    fn admitted<T>(
+        &self,
+        change: &PropsChange<'_>,
+        checked: Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        if let Err(refusal) = &checked {
+            let by = self.audit_entry("http", change.permission.name());
+            self.context.audit.record_refused_props(by, change, reason(refusal));
+        }
+        checked
     }
 
     fn record_props<T>(&self, change: &PropsChange<'_>, changed: &Result<T, ChangeError>) {
@@ -128,6 +152,16 @@ impl HttpConnection {
         }
         let name = crate::erlang_text::binary(name);
         Err(Refusal::Text(404, format!("Cannot modify unknown bucket type: {name}").into()))
+    }
+}
+
+/// The reason of a refusal, for the audit log.
+fn reason(refusal: &Refusal) -> &str {
+    match refusal {
+        Refusal::Text(_, text) => text.trim_end(),
+        Refusal::Page(404) => "there is no such bucket type",
+        Refusal::Page(415) => "the body is not declared as application/json",
+        _ => "refused",
     }
 }
 

@@ -93,7 +93,7 @@ impl PbConnection {
         let updates = updates(&request.props);
         let control = self.context.store.control();
         let changed = control.update_type(&request.bucket_type, &updates).await;
-        self.record_props(&PropsChange::of_type(&request.bucket_type, &updates), &changed);
+        self.record_props(&PropsChange::of_type(&request.bucket_type, Some(&updates)), &changed);
         changed?;
         self.send_empty(MessageCode::SetBucketResp);
         Ok(())

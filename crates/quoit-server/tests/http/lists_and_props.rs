@@ -1,8 +1,9 @@
 //! Lists and properties.
 
 use crate::fixture::Node;
-use quoit_server::{JobClasses, ServerSettings};
+use quoit_server::{AuditLog, AuditSettings, AuditedBuckets, JobClasses, ServerSettings};
 use serde_json::{Deserializer, Value, json};
+use std::fs;
 
 fn documents(body: &[u8]) -> Vec<Value> {
     Deserializer::from_slice(body).into_iter().map(|each| each.expect("JSON")).collect()
@@ -116,4 +117,62 @@ fn properties_of_types_are_for_active_ones() {
     assert_eq!(node.get("/types/none/props").status, 404);
     let refused = node.send_json("PUT", "/types/none/buckets/b/props", document);
     assert_eq!((refused.status, refused.json()), (400, json!("no_type")));
+}
+
+#[test]
+fn changes_of_properties_that_are_refused_before_they_are_looked_at_are_audited_without_values() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.log");
+    let audit = AuditLog::open(AuditSettings {
+        file: file.clone(),
+        file_bytes_max: 1 << 20,
+        kept_count: 1,
+        buckets: AuditedBuckets::default(),
+    });
+    let node = Node::audited(audit.expect("a log"));
+    let mut client = node.connect();
+    let page = ("Origin", "http://elsewhere");
+    let (json_type, text_type) =
+        (("Content-Type", "application/json"), ("Content-Type", "text/plain"));
+    let (path, types) = ("/buckets/b/props", "/types/t/props");
+    let body = b"{\"props\":{\"backend\":\"sesame\"}}";
+    for (method, path, headers, status) in [
+        ("GET", path, vec![page], 403),
+        ("PUT", path, vec![page, json_type], 403),
+        ("PUT", path, vec![text_type], 415),
+        ("DELETE", path, vec![page], 403),
+        ("DELETE", "/types/missing/buckets/b/props", vec![], 404),
+        ("PUT", types, vec![page, json_type], 403),
+    ] {
+        assert_eq!(client.request(method, path, &headers, body).status, status, "{method} {path}");
+    }
+    assert_eq!(client.request("PUT", path, &[json_type], b"{}").status, 400);
+    let text = fs::read_to_string(&file).expect("a log");
+    let lines = documents(text.as_bytes());
+    let told = |line: &Value| {
+        assert_eq!((&line["outcome"], &line["via"]), (&json!("refused"), &json!("http")), "{line}");
+        let reason = line["reason"].as_str().expect("a reason");
+        let reason = reason.split_whitespace().next().expect("words").to_owned();
+        (line["what"].as_str().expect("a name").to_owned(), line["details"].clone(), reason)
+    };
+    let expected = |what: &str, details: Value, reason: &str| {
+        (format!("riak_core.{what}"), details, reason.to_owned())
+    };
+    let bucket = json!({"type": "default", "bucket": "b"});
+    assert_eq!(
+        lines.iter().map(told).collect::<Vec<_>>(),
+        [
+            expected("set_bucket", bucket.clone(), "Forbidden:"),
+            expected("set_bucket", bucket.clone(), "the"),
+            expected("set_bucket", bucket.clone(), "Forbidden:"),
+            expected("set_bucket", json!({"type": "missing", "bucket": "b"}), "there"),
+            expected("set_bucket_type", json!({"type": "t"}), "Forbidden:"),
+            expected("set_bucket", bucket, "bucket"),
+        ]
+    );
+    assert!(!text.contains("sesame"));
+    for _ in 0..100 {
+        assert_eq!(client.request("DELETE", path, &[page], b"").status, 403);
+    }
+    assert!(node.context.audit.passed_over_count() > 0, "strangers can't fill the log");
 }
