@@ -12,11 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LOCK_NAME: &str = "LOCK";
+/// Mode of new files, of which the process's umask is taken away.
+const FILE_MODE: u32 = 0o666;
+/// Mode of new files that only their owner may use.
+const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// A data directory of the operating system.
 #[derive(Debug)]
 pub struct RealDisk {
     directory: PathBuf,
+    /// Mode of files that are created.
+    file_mode: u32,
     /// True while the file system may support `RWF_NOWAIT`. Cleared for good when it refuses once.
     nowait: Arc<AtomicBool>,
 }
@@ -31,7 +37,15 @@ impl RealDisk {
         let directory = directory.into();
         std::fs::create_dir_all(&directory)
             .map_err(|error| failed("create directory", &directory, 0, &error))?;
-        Ok(Self { directory, nowait: Arc::new(AtomicBool::new(true)) })
+        let nowait = Arc::new(AtomicBool::new(true));
+        Ok(Self { directory, file_mode: FILE_MODE, nowait })
+    }
+
+    /// Creates files that only their owner may read and write.
+    #[must_use]
+    pub fn with_private_files(mut self) -> Self {
+        self.file_mode = PRIVATE_FILE_MODE;
+        self
     }
 
     fn path_of(&self, name: &str) -> PathBuf {
@@ -53,7 +67,7 @@ impl Disk for RealDisk {
     fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
         let path = self.path_of(name);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(create_new);
+        options.read(true).write(true).create_new(create_new).mode(self.file_mode);
         // Access times are never used, and updating them costs each read.
         let quiet = options.clone().custom_flags(OFlags::NOATIME.bits() as i32).open(&path);
         let opened = match quiet {

@@ -251,8 +251,8 @@ fn link_security(settings: &Settings, data_dir: &Path) -> Result<LinkSecurity> {
             None
         }
     };
-    let file = data_dir.join(CERTIFICATE_FILE);
-    LinkSecurity::new(mode, secret).with_file(file).with_context(|| {
+    let security = LinkSecurity::new(mode, secret);
+    security.with_file(data_dir.to_owned(), CERTIFICATE_FILE).with_context(|| {
         format!(
             "the certificate by which the node was joining a cluster can't be used: remove \
              {CERTIFICATE_FILE} and let it join again"

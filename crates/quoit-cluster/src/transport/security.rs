@@ -10,6 +10,7 @@ use super::{Fault, Services};
 use crate::NodeId;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
+use quoit_seam::{DiskError, RealDisk, replace_file};
 use quoit_tls::nodes::{
     Fingerprint, JoinToken, LinkProof, LinkTrust, SharedSecret, node_of, node_server_name,
 };
@@ -19,10 +20,9 @@ use quoit_tls::tokio_rustls::{TlsAcceptor, TlsConnector};
 use quoit_tls::{Identity, Purpose, TlsError, failure_words, peer_certificate};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Cursor, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::Cursor;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::io::AsyncReadExt;
@@ -111,8 +111,20 @@ pub struct LinkSecurity {
     /// it another certificate.
     joins: Mutex<Option<Fingerprint>>,
     /// File for a certificate that a token has brought, until the trust of the cluster is known.
-    file: Option<PathBuf>,
+    file: Option<CertificateFile>,
     plain: PlainLinks,
+}
+
+/// Place of the file for a certificate that a token has brought.
+struct CertificateFile {
+    directory: PathBuf,
+    name: &'static str,
+}
+
+impl CertificateFile {
+    fn path(&self) -> PathBuf {
+        self.directory.join(self.name)
+    }
 }
 
 impl fmt::Debug for LinkSecurity {
@@ -130,16 +142,22 @@ impl LinkSecurity {
         security
     }
 
-    /// Adds a file for a certificate that a token brings, so that the certificate outlasts the process. An
-    /// existing file is loaded.
+    /// Adds a file, by its directory and name, for a certificate that a token brings, so that the certificate
+    /// outlasts the process. An existing file is loaded.
     ///
     /// # Errors
     ///
     /// [`TlsError`], which names the file, if it exists and cannot be used.
-    pub fn with_file(mut self, file: PathBuf) -> Result<LinkSecurity, TlsError> {
-        if file.exists() {
+    pub fn with_file(
+        mut self,
+        directory: PathBuf,
+        name: &'static str,
+    ) -> Result<LinkSecurity, TlsError> {
+        let file = CertificateFile { directory, name };
+        let path = file.path();
+        if path.exists() {
             let now = quoit_tls::Instant::now();
-            let identity = Identity::load(&file, &file, &[], Purpose::Server, now)?;
+            let identity = Identity::load(&path, &path, &[], Purpose::Server, now)?;
             let authorities = identity.chain()[1..].to_vec();
             self.set_first_keys(identity, authorities)?;
         }
@@ -173,27 +191,17 @@ impl LinkSecurity {
 
     /// Writes a certificate and its key into the file, readable only by its owner. When this returns, the
     /// certificate survives the loss of power: the token that has brought it may serve no second time.
-    pub(crate) fn keep(&self, pem: &str) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        let new = file.with_extension("new");
-        // A file that an interrupted attempt has left may have another mode or owner.
-        match fs::remove_file(&new) {
-            Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        let mut opened = options.write(true).create_new(true).mode(0o600).open(&new)?;
-        opened.write_all(pem.as_bytes())?;
-        opened.sync_all()?;
-        fs::rename(&new, file)?;
-        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    pub(crate) fn keep(&self, pem: &str) -> Result<(), DiskError> {
+        let Some(CertificateFile { directory, name }) = &self.file else { return Ok(()) };
+        let disk = RealDisk::open(directory)?.with_private_files();
+        replace_file(&disk, name, pem.as_bytes()).map(drop)
     }
 
     /// Removes the file, because the trust of the cluster is known and stored in the control file.
     pub(crate) fn forget_file(&self) {
-        if let Some(file) = self.file.as_ref().filter(|file| file.exists())
-            && let Err(fault) = fs::remove_file(file)
+        if let Some(file) =
+            self.file.as_ref().map(CertificateFile::path).filter(|file| file.exists())
+            && let Err(fault) = fs::remove_file(&file)
         {
             tracing::warn!(%fault, file = %file.display(), "the file of the first certificate stays");
         }
@@ -367,9 +375,10 @@ mod tests {
     #[test]
     fn a_kept_certificate_is_readable_only_by_its_owner_whatever_was_left_before() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("first.pem");
-        let security = LinkSecurity::default().with_file(file.clone()).unwrap();
-        let left = file.with_extension("new");
+        let (file, left) =
+            (directory.path().join("first.pem"), directory.path().join("first.pem.new"));
+        let security = LinkSecurity::default();
+        let security = security.with_file(directory.path().to_owned(), "first.pem").unwrap();
         fs::write(&left, "left by an interrupted attempt").unwrap();
         fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).unwrap();
         security.keep("certificate and key").unwrap();
