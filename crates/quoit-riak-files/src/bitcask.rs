@@ -7,8 +7,9 @@
 //! key, from hint files that are whole, else from the data files. The second reads the data files
 //! from front to back and shows these versions.
 
+use crate::hint::HintFile;
 use crate::newest::Newest;
-use crate::source::{Source, entries, numbered, read_file};
+use crate::source::{Source, entries, numbered};
 use crate::{
     Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord, Visit,
 };
@@ -21,13 +22,6 @@ use std::sync::Arc;
 
 /// Size of a record's header: checksum (4), time (4), size of the key (2), size of the value (4).
 const HEADER_BYTES: usize = 14;
-/// Size of a hint entry's header: time (4), size of the key (2), size of the record (4), offset
-/// (8).
-const HINT_HEADER_BYTES: usize = 18;
-/// Offset in the entry that ends a hint file.
-const HINT_END: u64 = 0x7fff_ffff_ffff_ffff;
-/// Bit of an offset in a hint file that marks the record as a deletion.
-const HINT_TOMBSTONE: u64 = 1 << 63;
 /// Beginning of the value of a deletion.
 const TOMBSTONE: &[u8] = b"bitcask_tombstone";
 /// Sizes in bytes of the value of a deletion: of version 0, and of versions 1 and 2.
@@ -170,25 +164,16 @@ impl BitcaskScan {
         if number + 1 < self.files.len() {
             return Ok(false);
         }
-        let hint = path.with_extension("hint");
-        Ok(!hint.is_file() || hint_entries(&read_file(&hint)?, u64::MAX).is_none())
+        Ok(HintFile::of(path)?.is_none())
     }
 
     fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
         let (mut newest, (first, offset)) = Newest::open(&self.directory, index_log, &self.files)?;
         for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
             let data_bytes = path.metadata().map_err(RiakFilesError::io(path))?.len();
-            let hint = path.with_extension("hint");
-            let entries = match hint.is_file() {
-                true => hint_entries(&read_file(&hint)?, data_bytes),
-                false => None,
-            };
-            match entries {
-                Some(entries) => {
-                    for entry in entries {
-                        newest.take(&entry.key, file, entry.at, entry.is_deletion)?;
-                    }
-                }
+            match HintFile::of(path)?.filter(|hint| hint.data_bytes() <= data_bytes) {
+                Some(hint) => hint
+                    .each(&mut |entry| newest.take(entry.key, file, entry.at, entry.is_deletion))?,
                 None => {
                     let mut source = Source::open(path)?;
                     if file == first {
@@ -225,12 +210,7 @@ impl BitcaskScan {
 /// True if a data file of this size is shorter than its hint file says; the hint file must be
 /// whole.
 fn is_cut_short(data_file: &Path, data_bytes: u64) -> Result<bool, RiakFilesError> {
-    let hint = data_file.with_extension("hint");
-    if !hint.is_file() {
-        return Ok(false);
-    }
-    let hint = read_file(&hint)?;
-    Ok(hint_entries(&hint, data_bytes).is_none() && hint_entries(&hint, u64::MAX).is_some())
+    Ok(HintFile::of(data_file)?.is_some_and(|hint| hint.data_bytes() > data_bytes))
 }
 
 fn shown(path: &Arc<Path>, record: Record) -> Finding {
@@ -345,43 +325,6 @@ fn is_whole(window: &[u8], at: usize) -> bool {
     begins_key
         && value_len <= OBJECT_BYTES_MAX
         && body().is_some_and(|body| crc32fast::hash(body).to_be_bytes() == header[..4])
-}
-
-/// An entry of a hint file.
-struct HintEntry {
-    key: Vec<u8>,
-    at: u64,
-    is_deletion: bool,
-}
-
-/// Decodes a hint file. Returns `None` unless it is whole and fits a data file of this size.
-fn hint_entries(hint: &[u8], data_bytes: u64) -> Option<Vec<HintEntry>> {
-    let mut entries = Vec::new();
-    let mut at = 0;
-    loop {
-        let header = hint.get(at..at + HINT_HEADER_BYTES)?;
-        let key_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let size = u32::from_be_bytes([header[6], header[7], header[8], header[9]]);
-        let offset = u64::from_be_bytes(*header.last_chunk()?);
-        if offset == HINT_END && key_len == 0 {
-            let is_whole =
-                crc32fast::hash(&hint[..at]) == size && at + HINT_HEADER_BYTES == hint.len();
-            return is_whole.then_some(entries);
-        }
-        let key = hint.get(at + HINT_HEADER_BYTES..at + HINT_HEADER_BYTES + key_len)?.to_vec();
-        let is_deletion = offset & HINT_TOMBSTONE != 0;
-        let offset = offset & !HINT_TOMBSTONE;
-        if offset.checked_add(size.into())? > data_bytes {
-            return None;
-        }
-        entries.push(HintEntry { key, at: offset, is_deletion });
-        at += HINT_HEADER_BYTES + key_len;
-    }
-}
-
-/// Decodes bytes as a hint file, for fuzzing. Must return for all bytes.
-pub fn fuzz_bitcask_hint(bytes: &[u8]) {
-    let _ = hint_entries(bytes, 1 << 40);
 }
 
 /// Searches bytes for whole records as after a damaged one, for fuzzing. Must return for all bytes.

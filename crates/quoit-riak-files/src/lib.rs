@@ -30,6 +30,7 @@
 mod bitcask;
 mod damage;
 mod discover;
+mod hint;
 mod index_log;
 mod leveldb;
 mod leveled;
@@ -41,9 +42,10 @@ mod sext;
 mod source;
 mod tiers;
 
-pub use bitcask::{BitcaskScan, fuzz_bitcask_data, fuzz_bitcask_hint};
+pub use bitcask::{BitcaskScan, fuzz_bitcask_data};
 pub use damage::Damage;
 pub use discover::{DiscoveredPartitions, Engine, Partition, discover, is_riak_directory};
+pub use hint::fuzz_bitcask_hint;
 pub use leveldb::{fuzz_leveldb_log, fuzz_leveldb_table};
 pub use leveled::fuzz_leveled_journal;
 pub use position::{BadPosition, Position};
