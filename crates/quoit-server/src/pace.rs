@@ -10,7 +10,7 @@ pub struct PaceSettings {
     /// (`request.stall_timeout`).
     pub stall_limit: Duration,
     /// Lowest average rate of a transfer in bytes per second, with `stall_limit` as a grace period
-    /// (`request.minimum_rate`).
+    /// (`request.minimum_rate`); 0 for none.
     pub bytes_per_sec_min: u64,
 }
 
@@ -43,8 +43,13 @@ impl Transfer {
     /// The moment at which the transfer is given up if nothing moves from now on.
     pub(crate) fn deadline(&self) -> Instant {
         let PaceSettings { stall_limit, bytes_per_sec_min } = self.pace;
-        let earned = Duration::from_secs(self.moved_bytes / bytes_per_sec_min.max(1));
-        (self.began + stall_limit + earned).min(Instant::now() + stall_limit)
+        let by_stall = Instant::now() + stall_limit;
+        match self.moved_bytes.checked_div(bytes_per_sec_min) {
+            Some(earned_secs) => {
+                (self.began + stall_limit + Duration::from_secs(earned_secs)).min(by_stall)
+            }
+            None => by_stall,
+        }
     }
 }
 
@@ -68,5 +73,16 @@ mod tests {
             transfer.moved(100);
         }
         assert_eq!(left(&transfer), Duration::from_secs(1), "it is too slow, though it moves");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_lowest_rate_a_transfer_ends_only_when_it_stands_still() {
+        let stall_limit = Duration::from_secs(10);
+        let mut transfer = Transfer::begin(PaceSettings { stall_limit, bytes_per_sec_min: 0 });
+        for _ in 0..100 {
+            advance(Duration::from_secs(9)).await;
+            transfer.moved(1);
+        }
+        assert_eq!(transfer.deadline().duration_since(Instant::now()), stall_limit);
     }
 }

@@ -247,7 +247,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Size(0, GB),
         "16KB",
         "Lowest average speed of a request or answer, in bytes per second, after the first \
-         request.stall_timeout. The node closes slower connections. 0 = no limit.",
+         request.stall_timeout. The node closes slower connections. 0 = no minimum.",
     ),
     key(
         "max_connections",
