@@ -302,6 +302,14 @@ class RemoteOperators(ProcessCase):
         node = self.start(flags=["--set", "admin_remote=on"])
         self.assertNotIn("admin_remote", node.log_tail(200))
 
+    def test_users_of_a_node_with_security_are_not(self):
+        node = self.start()
+        done = node.admin("security", "enable")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(node.stop(), 0)
+        node = self.start(flags=["--http", "0.0.0.0:0", "--set", "admin_remote=on"])
+        self.assertNotIn("admin_remote = on", node.log_tail(200))
+
 
 class ConfigCommand(ProcessCase):
     """`quoit config`, which checks a configuration without starting a node."""

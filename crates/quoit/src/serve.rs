@@ -157,7 +157,6 @@ async fn serve(
     let listeners = Listeners::bind(settings)?;
     let data_dir = args.data_dir(settings);
     let node_name = settings.text("nodename");
-    warn_of_remote_operators(settings, &listeners);
     let gate = certificates::open(settings)?;
     let reachable = listeners.reachable(&node_name);
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
@@ -166,6 +165,7 @@ async fn serve(
     let context = server_context(store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
     opened_context.get_or_init(|| Arc::clone(&context));
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
+    warn_of_remote_operators(settings, &listeners, store.control().read().security().is_enabled());
     let readiness = store.control().readiness(settings.seeds());
     // Set before a client can connect.
     readiness::set(&context.readiness, &readiness.borrow());
@@ -324,10 +324,12 @@ fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) 
     }
 }
 
-/// Warns if the administration API can be reached from the network without a password.
-fn warn_of_remote_operators(settings: &Settings, listeners: &Listeners) {
+/// Warns if the administration API can be reached from the network without a password. While security is on,
+/// the permissions of users decide.
+fn warn_of_remote_operators(settings: &Settings, listeners: &Listeners, is_secured: bool) {
     let open = listeners.at.http.iter().find(|at| !at.ip().is_loopback());
-    if let Some(address) = open.filter(|_| settings.flag("admin_remote")) {
+    let admits_all = !is_secured && settings.flag("admin_remote");
+    if let Some(address) = open.filter(|_| admits_all) {
         tracing::warn!(
             %address,
             "admin_remote = on: whoever reaches this address can remove nodes and change the cluster without \
