@@ -57,6 +57,7 @@ use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::local_node::LocalNode;
 use crate::replica::Replica;
+use crate::settings::ExchangeSettings;
 use counted::CountedDamage;
 use parking_lot::Mutex;
 use progress::ExchangeCounts;
@@ -94,9 +95,9 @@ impl AntiEntropy {
     ) -> Self {
         let local = Arc::clone(&coordinator.local);
         let (own, now) = (local.control.read().node_id(), Instant::now());
-        let interval = local.settings.exchanges.interval;
+        let ExchangeSettings { active, interval, .. } = local.settings.exchanges;
         Self {
-            schedule: Mutex::new(Schedule::new(own, interval, now)),
+            schedule: Mutex::new(Schedule::new(own, active.then_some(interval), now)),
             counted: CountedDamage::default(),
             progress: ExchangeCounts::new(now),
             number: AtomicU64::new(0),

@@ -86,9 +86,9 @@ impl AntiEntropy {
         sharing
     }
 
-    /// Runs exchanges with other nodes, in turn, until the task is dropped.
+    /// Runs exchanges with other nodes, in turn or only those that are wanted, until the task is dropped.
     pub(crate) async fn run_exchanges(self: Arc<Self>) {
-        if !self.local.settings.exchanges.active || self.local.engine.compared().is_none() {
+        if self.local.engine.compared().is_none() {
             return;
         }
         let mut running = JoinSet::new();

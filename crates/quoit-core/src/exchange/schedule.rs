@@ -35,19 +35,22 @@ impl ScheduledExchange {
 /// The schedule of a node's exchanges.
 pub(super) struct Schedule {
     turns: BTreeMap<NodeId, ScheduledExchange>,
-    interval: Duration,
+    /// Interval between exchanges in turn. `None` if the node only begins exchanges that are wanted.
+    interval: Option<Duration>,
     return_pause: Duration,
     /// Time when the next exchange in turn begins.
-    next: Instant,
+    next: Option<Instant>,
 }
 
 impl Schedule {
-    /// Returns a schedule by which an exchange begins every `interval`, with each other node in turn.
-    pub(super) fn new(own: NodeId, interval: Duration, now: Instant) -> Self {
+    /// Returns a schedule by which an exchange begins every `interval`, with each other node in turn; without
+    /// an interval, only exchanges that are wanted begin.
+    pub(super) fn new(own: NodeId, interval: Option<Duration>, now: Instant) -> Self {
         let number = own.0.iter().fold(0u8, |sum, byte| sum.wrapping_mul(167).wrapping_add(*byte));
         let own_pause = RETURN_PAUSE * u32::from(number) / 256;
         let return_pause = RETURN_PAUSE + own_pause;
-        Self { turns: BTreeMap::new(), interval, return_pause, next: now + interval + own_pause }
+        let next = interval.map(|interval| now + interval + own_pause);
+        Self { turns: BTreeMap::new(), interval, return_pause, next }
     }
 
     /// Sets the other members, and whether each can be reached. A node that can be reached again has its
@@ -56,7 +59,7 @@ impl Schedule {
         self.turns.retain(|node, turn| turn.is_running || nodes.contains_key(node));
         for (node, is_up) in nodes {
             let turn = self.turns.entry(*node).or_default();
-            if *is_up && !turn.is_up {
+            if *is_up && !turn.is_up && self.interval.is_some() {
                 turn.due = turn.due.or(Some(now + self.return_pause));
             }
             turn.is_up = *is_up;
@@ -72,11 +75,13 @@ impl Schedule {
     /// are due out of turn come first, then the node whose last exchange was longest ago.
     pub(super) fn begin(&mut self, now: Instant) -> Option<NodeId> {
         let free = self.turns.iter().filter(|(_, turn)| turn.is_up && !turn.is_running);
-        let is_due = |turn: &ScheduledExchange| turn.is_due(now) || self.next <= now;
+        let is_due = |turn: &ScheduledExchange| {
+            turn.is_due(now) || self.next.is_some_and(|next| next <= now)
+        };
         let ready = free.filter(|(_, turn)| is_due(turn));
         let (node, _) = ready.min_by_key(|(node, turn)| (!turn.is_due(now), turn.began, **node))?;
         let node = *node;
-        self.next = now + self.interval;
+        self.next = self.interval.map(|interval| now + interval);
         let turn = self.turns.entry(node).or_default();
         (turn.is_running, turn.began, turn.was_due) = (true, Some(now), turn.due.take());
         Some(node)
@@ -106,7 +111,7 @@ mod tests {
     /// A schedule that has had one exchange with each of the nodes 1 to 3.
     fn schedule() -> (Schedule, Instant) {
         let start = Instant::now();
-        let mut schedule = Schedule::new(node(9), INTERVAL, start);
+        let mut schedule = Schedule::new(node(9), Some(INTERVAL), start);
         schedule.set_nodes(&(1..=3).map(|number| (node(number), true)).collect(), start);
         let now = start + RETURN_PAUSE * 2;
         for number in 1..=3 {
@@ -166,5 +171,18 @@ mod tests {
         schedule.set_nodes(&nodes(true), now);
         assert_eq!(schedule.begin(now + RETURN_PAUSE), None);
         assert_eq!(schedule.begin(now + RETURN_PAUSE * 2), Some(node(2)));
+    }
+
+    #[test]
+    fn without_an_interval_only_wanted_exchanges_begin() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(node(9), None, start);
+        schedule.set_nodes(&(1..=3).map(|number| (node(number), true)).collect(), start);
+        let now = start + RETURN_PAUSE * 2 + INTERVAL;
+        assert_eq!(schedule.begin(now), None);
+        schedule.want(node(2), now);
+        assert_eq!(schedule.begin(now), Some(node(2)));
+        schedule.end(node(2), true);
+        assert_eq!(schedule.begin(now + INTERVAL), None);
     }
 }

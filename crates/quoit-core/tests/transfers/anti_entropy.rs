@@ -208,6 +208,23 @@ async fn who_waits_for_an_exchange_has_it_soon() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_begins_no_exchanges_by_itself_begins_those_that_an_operator_asks_for() {
+    let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
+    let settings = StoreSettings { exchanges, ..StoreSettings::default() };
+    let cluster = TestCluster::joined_with(3, settings).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.lose(3, &name(5));
+    cluster.pass(ROUND).await;
+    assert!(cluster.stored(3, key(&name(5))).is_none());
+    let anti_entropy = cluster.store(3).anti_entropy();
+    let partitions: Vec<_> =
+        anti_entropy.stats().partitions.iter().map(|each| each.partition).collect();
+    anti_entropy.request_exchange(&partitions);
+    cluster.pass(Duration::from_secs(10)).await;
+    assert!(cluster.stored(3, key(&name(5))).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_rots_on_a_disk_is_found_and_healed_before_it_is_read() {
     let cluster = TestCluster::joined_on_disks(3).await;
     cluster.put_many(1, COUNT).await;

@@ -74,7 +74,8 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Word(&["active", "active-debug", "passive"]),
         "active",
         "active: the node compares its copies with those of other nodes and repairs differences. passive: it \
-         only answers other nodes. active-debug means active.",
+         only does so when an operator asks for it (aae-exchange), and answers other nodes. active-debug \
+         means active.",
     ),
     key(
         "tictacaae_active",
