@@ -143,8 +143,8 @@ impl AuditLog {
         });
     }
 
-    /// True if a change that was refused before it was looked at is to be recorded. Callers check it first, so
-    /// that other such changes cost nothing more; they are only counted.
+    /// True if a change that was refused before it was looked at is to be recorded. Callers check it first,
+    /// so that other such changes cost nothing more; they are only counted.
     pub(crate) fn records_refused_change(&self) -> bool {
         self.is_on() && self.changes.has_room(Instant::now())
     }
