@@ -96,8 +96,9 @@ impl ControlPlane {
             .granted(der(&enrolled.certificate), der(&enrolled.issuer))
             .map_err(|fault| malformed(fault.to_string()))?;
         let authorities = enrolled.authorities.iter().map(der).collect();
-        security.keep(&pem).map_err(|fault| JoinError::KeyFile { reason: fault.to_string() })?;
-        Ok(security.set_first_keys(identity, authorities).map_err(TrustError::from)?)
+        // In this order: the file may be removed while the node has only keys of its own cluster.
+        security.set_first_keys(identity, authorities).map_err(TrustError::from)?;
+        security.keep(&pem).map_err(|fault| JoinError::KeyFile { reason: fault.to_string() })
     }
 }
 

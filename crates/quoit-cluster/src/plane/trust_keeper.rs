@@ -61,9 +61,9 @@ impl TrustKeeper {
         let made = own.map_or_else(|| issue(issuing, state, now), Ok);
         match made.and_then(|identity| LinkKeys::new(identity, link_trust(security, state))) {
             Ok(keys) => {
-                security.set_keys(keys);
-                security.forget_file();
-                self.seen = Some((Arc::clone(state.trust()), removed_count));
+                if security.set_own_keys(keys) {
+                    self.seen = Some((Arc::clone(state.trust()), removed_count));
+                }
             }
             Err(fault) => self.complain(&fault.to_string()),
         }

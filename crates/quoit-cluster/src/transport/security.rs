@@ -174,9 +174,24 @@ impl LinkSecurity {
         let issuer = identity.chain().get(1).map(|issuer| Fingerprint::of(issuer));
         let trust = LinkTrust { authorities, ..LinkTrust::default() };
         let keys = LinkKeys::new(identity, trust)?;
-        *self.joins.lock() = issuer;
+        let mut joins = self.joins.lock();
+        *joins = issuer;
         self.set_keys(keys);
         Ok(())
+    }
+
+    /// Shows the certificate `keys` of the node's own cluster, and removes the file. Returns false and
+    /// changes nothing if the node has the certificate of another cluster that it joins: that certificate
+    /// may have come while `keys` were made, and with keys of its former cluster the other one would never
+    /// let it in.
+    pub(crate) fn set_own_keys(&self, keys: LinkKeys) -> bool {
+        let joins = self.joins.lock();
+        if joins.is_some() {
+            return false;
+        }
+        self.set_keys(keys);
+        self.forget_file();
+        true
     }
 
     /// Returns true if the node has a certificate of a cluster that it joins and whose trust it does not
@@ -198,7 +213,7 @@ impl LinkSecurity {
     }
 
     /// Removes the file, because the trust of the cluster is known and stored in the control file.
-    pub(crate) fn forget_file(&self) {
+    fn forget_file(&self) {
         if let Some(file) =
             self.file.as_ref().map(CertificateFile::path).filter(|file| file.exists())
             && let Err(fault) = fs::remove_file(&file)
@@ -370,6 +385,7 @@ impl Services {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quoit_tls::nodes::Authority;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -385,5 +401,30 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "certificate and key");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!left.exists());
+    }
+
+    #[test]
+    fn keys_of_the_own_cluster_do_not_replace_those_of_a_cluster_that_the_node_joins_meanwhile() {
+        let now = quoit_tls::Instant::now();
+        let [own, other] = ["own", "other"].map(|name| Authority::make(name, now).unwrap());
+        let (node, name) = (NodeId([7; 16]).to_string(), "n@127.0.0.1");
+        let keys = |authority: &Authority| {
+            let identity = authority.issue(&node, name, now).unwrap();
+            LinkKeys::new(identity, LinkTrust::default()).unwrap()
+        };
+        let shown = |security: &LinkSecurity| {
+            let keys = security.keys().unwrap();
+            Fingerprint::of(&keys.identity.chain()[1])
+        };
+        let security = LinkSecurity::default();
+        assert!(security.set_own_keys(keys(&own)));
+        let made = keys(&own);
+        let granted = other.issue(&node, name, now).unwrap();
+        security.set_first_keys(granted, vec![other.certificate().clone()]).unwrap();
+        assert!(!security.set_own_keys(made));
+        assert_eq!(shown(&security), other.fingerprint());
+        // Once the node knows the cluster's trust, its keys are its own cluster's again.
+        assert!(!security.joins_another(|authority| authority == other.fingerprint()));
+        assert!(security.set_own_keys(keys(&other)));
     }
 }
