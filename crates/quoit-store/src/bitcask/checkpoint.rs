@@ -232,7 +232,7 @@ impl LogStore {
     /// worker was told to stop before the end. The caller holds `checkpointing`.
     pub(super) fn checkpoint(&self, without: &[u32], pace: &dyn Pace) -> Result<bool, StoreError> {
         let written_bytes = self.log.written_bytes();
-        let position = self.log.end();
+        // Listed before the position is taken: no settled segment has records after it.
         let settled: Vec<u32> = self
             .table
             .load()
@@ -241,6 +241,7 @@ impl LogStore {
             .filter(|segment| segment.is_closed())
             .map(|segment| segment.number)
             .collect();
+        let position = self.log.end();
         let ring_size = self.settings.ring_size;
         let mut writer = SnapshotWriter::create(&*self.disk, SNAPSHOT_NAME, ring_size)?;
         let mut goes_on = true;

@@ -15,12 +15,15 @@
 //!   such entry is of its key.
 //! - Otherwise, and after a gap in the sequences (the flags of a record may then refer to a missing write),
 //!   records are read from disk.
+//! - An entry of the replayed part, or of the output of a merge, may refer to a damaged record. If no other
+//!   entry is of the key, this one is taken for the key's, as reads and writes take it. It stays if the
+//!   damaged record comes later in the log, so that reads report the damage and not an older value.
 
 use super::checkpoint::CheckpointState;
 use super::planted;
 use super::read::{Entries, Lookup, ReadPart, Reader};
 use super::record::{RecordHeader, RecordKind};
-use super::segment::{Segment, SegmentTable};
+use super::segment::{Origin, Segment, SegmentTable};
 use super::store::{entry_of, place, take_out};
 use crate::engine::{Access, RecordAt};
 use crate::error::StoreError;
@@ -122,32 +125,68 @@ impl Replay<'_> {
         };
         let (young, old): (Entries, Entries) =
             entries.iter().copied().partition(|entry| !self.is_settled(entry.location));
+        let mut damaged = Entries::new();
         for entry in &young {
-            let find = self.reader.find(self.table, &[*entry], &at, ReadPart::Key, Access::Wait)?;
-            if let Lookup::Present(entry, stored) = find {
-                let is_older = (stored.header.sequence < header.sequence)
-                    != planted::has(PlantedFault::TakesNewerForOlder);
-                return Ok(if is_older { ReplayedKey::Older(entry) } else { ReplayedKey::Newer });
+            match self.reader.find(self.table, &[*entry], &at, ReadPart::Key, Access::Wait)? {
+                Lookup::Present(entry, stored) => {
+                    let is_older = (stored.header.sequence < header.sequence)
+                        != planted::has(PlantedFault::TakesNewerForOlder);
+                    let older = ReplayedKey::Older(entry);
+                    return Ok(if is_older { older } else { ReplayedKey::Newer });
+                }
+                Lookup::Damaged(..) => damaged.push(*entry),
+                Lookup::Absent | Lookup::WouldBlock => {}
             }
         }
-        if !self.has_gaps || planted::has(PlantedFault::IgnoresGaps) {
-            if !header.replaces {
-                return Ok(ReplayedKey::Nothing);
-            }
-            if let [entry] = old[..]
-                && !header.shares_tag
-            {
-                return Ok(ReplayedKey::Older(entry));
+        let is_flagged = !self.has_gaps || planted::has(PlantedFault::IgnoresGaps);
+        if is_flagged
+            && header.replaces
+            && !header.shares_tag
+            && let [entry] = old[..]
+        {
+            return Ok(ReplayedKey::Older(entry));
+        }
+        if !is_flagged || header.replaces {
+            match self.reader.find(self.table, &old, &at, ReadPart::Key, Access::Wait)? {
+                Lookup::Present(entry, _) => return Ok(ReplayedKey::Older(entry)),
+                Lookup::Damaged(record, _) => {
+                    // The write replaced a record, and all others with its tag are readable.
+                    let replaced = record.replaced().filter(|_| header.replaces);
+                    let replaced = replaced.filter(|_| damaged.is_empty());
+                    return Ok(replaced.map_or(ReplayedKey::Nothing, ReplayedKey::Older));
+                }
+                Lookup::Absent | Lookup::WouldBlock => {}
             }
         }
-        match self.reader.find(self.table, &old, &at, ReadPart::Key, Access::Wait)? {
-            Lookup::Present(entry, _) => Ok(ReplayedKey::Older(entry)),
-            // The write replaced a record, and all others with its tag are readable.
-            Lookup::Damaged(damaged, _) if header.replaces && young.is_empty() => {
-                Ok(damaged.replaced().map_or(ReplayedKey::Nothing, ReplayedKey::Older))
-            }
-            _ => Ok(ReplayedKey::Nothing),
+        Ok(match damaged[..] {
+            [entry] => self.damaged(header, location, entry),
+            _ => ReplayedKey::Nothing,
+        })
+    }
+
+    /// The entry that the index has for the key of a record, if only `entry` may be of the key, and its own
+    /// record is damaged.
+    fn damaged(&self, header: &RecordHeader, location: Location, entry: IndexEntry) -> ReplayedKey {
+        if self.is_later(entry.location, location) {
+            return ReplayedKey::Newer;
         }
+        // If the write replaced nothing and no other key had its tag, the entry's record was removed before
+        // the write, or is a merge's copy of this write or a later one, which the replay still reads.
+        if header.replaces || !header.shares_tag {
+            return ReplayedKey::Older(entry);
+        }
+        ReplayedKey::Nothing
+    }
+
+    /// True if the record at `location` comes after the one at `other` in the log. Merges write no part of
+    /// the log.
+    fn is_later(&self, location: Location, other: Location) -> bool {
+        if location.segment() == other.segment() {
+            return location.offset_bytes() > other.offset_bytes();
+        }
+        let segments = (self.table.get(location.segment()), self.table.get(other.segment()));
+        let (Some(segment), Some(other)) = segments else { return false };
+        segment.origin == Origin::Log && segment.first_sequence > other.first_sequence
     }
 
     /// True if the record at this location was in the index when the snapshot was begun.

@@ -9,6 +9,7 @@ mod bitcask_conformance;
 mod bitcask_faults;
 mod bitcask_index_faults;
 mod bitcask_life;
+mod bitcask_replay;
 mod bitcask_shared_tags;
 mod bitcask_verify;
 mod bitcask_visits;
