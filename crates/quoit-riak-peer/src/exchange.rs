@@ -132,7 +132,11 @@ async fn compare_all(
         let other = tree_of(SIZE, remote.tree_branches(remote_n_val, &chosen).await?)?;
         still_differing(&mut leaves, own.differing_leaves(&other));
         if leaves.as_ref().is_some_and(BTreeSet::is_empty) {
-            return Ok(Differences::none(SyncState::InSync));
+            return Ok(Differences::none(match differing_count - chosen.len() {
+                0 => SyncState::InSync,
+                // The chosen branches are equal by now. The others were not looked at again.
+                differing_count => SyncState::Differs { differing_count, compared_count: 0 },
+            }));
         }
     }
     let segments: Vec<u32> =

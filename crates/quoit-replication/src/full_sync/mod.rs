@@ -143,17 +143,10 @@ impl FullSync {
         }
     }
 
-    /// True if a check of a kind compares the records of all buckets, of all times. With a Riak, which
-    /// has no id, it compares buckets with one `n_val`.
-    fn compares_all(
-        &self,
-        kind: CheckKind,
-        settings: &FullSyncSettings,
-        report: &FullSyncReport,
-    ) -> bool {
+    /// True if all buckets have the `n_val` of those that a check with a Riak compares.
+    fn has_one_n_val(&self, settings: &FullSyncSettings) -> bool {
         let n_vals = self.store.control().read().n_vals();
-        let is_of_all = n_vals.iter().all(|n_val| *n_val == settings.local_n_val);
-        settings.compares_all(kind) && (report.cluster.is_some() || is_of_all)
+        n_vals.iter().all(|n_val| *n_val == settings.local_n_val)
     }
 
     fn kind_of(&self, turn: Option<Turn>) -> CheckKind {
@@ -187,6 +180,7 @@ impl FullSync {
             (state.compares.clone(), state.planned.of(kind, began_us))
         };
         let peer = settings.peer.clone();
+        let has_one_n_val = self.has_one_n_val(&settings);
         let number = self.announce(kind, &settings).await;
         let mut report = FullSyncReport::begun(kind, peer.as_ref(), began_us);
         report.queues_there = settings.peer_queue.is_some();
@@ -211,7 +205,9 @@ impl FullSync {
                 report.fault = compared.err().map(|fault| fault.to_string());
             }
         }
-        report.compares_all = self.compares_all(kind, &settings, &report);
+        // A Riak has no id. A bucket whose `n_val` has changed meanwhile may have been left out.
+        let is_of_all = report.cluster.is_some() || has_one_n_val && self.has_one_n_val(&settings);
+        report.compares_all = is_of_all && settings.compares_all(kind);
         if let Some(number) = number {
             self.conclude(number, &settings, &report).await;
         }

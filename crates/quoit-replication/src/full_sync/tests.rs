@@ -9,12 +9,16 @@ use quoit_core::{
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::context::{decode_context, encode_context};
 use quoit_model::hash::RingSize;
+use quoit_model::key::BucketRef;
+use quoit_model::props::PropUpdates;
 use quoit_seam::{Disk, FaultyDisk, SystemClock};
 use quoit_testkit::{TestNode, key};
 use quoit_wire::Frame;
 use quoit_wire::messages::{
-    RpbClusterDigestsReq, RpbClusterDigestsResp, RpbComparedRecord, RpbQueuePutReq, RpbQueuePutResp,
+    RpbAaeFoldMergeRootNValReq, RpbAaeFoldTreeResp, RpbClusterDigestsReq, RpbClusterDigestsResp,
+    RpbComparedRecord, RpbQueuePutReq, RpbQueuePutResp,
 };
+use serde_json::Map;
 
 const RECORD_COUNT: u64 = 100;
 /// A number of records for which a check compares 16 ranges of each arc, a quarter of them in a request.
@@ -164,5 +168,36 @@ async fn a_loss_wants_further_checks_while_some_records_could_not_be_compared() 
         let report = full_sync.check(CheckKind::All).await;
         assert_eq!((report.fault.as_deref(), report.has_repaired()), (None, false));
         assert_eq!(full_sync.wants_more_after(&report, true), wants_more, "{report:?}");
+    }
+}
+
+async fn set_n_val(store: &ReplicatedStore, n_val: u32) {
+    let updates = PropUpdates::from(Map::from_iter([("n_val".to_owned(), n_val.into())]));
+    let bucket = BucketRef::untyped(b"other");
+    store.control().set_bucket_props(bucket, &updates).await.expect("a good n_val");
+}
+
+/// Answer of a Riak cluster with the same records. Before it, the `n_val` of a bucket is set here.
+async fn answer_of_riak(store: Arc<ReplicatedStore>, n_val: u32, frame: Frame) -> BytesMut {
+    let unknown = unknown_request(&frame);
+    let Ok(request) = frame.decode::<RpbAaeFoldMergeRootNValReq>() else { return unknown };
+    let root = store.riak_trees().root(request.n_val).await.expect("a root");
+    set_n_val(&store, n_val).await;
+    frame_of(&RpbAaeFoldTreeResp { size: 3, level_one: Some(root), level_two: Vec::new() })
+}
+
+#[tokio::test]
+async fn a_check_with_a_riak_settles_losses_only_if_all_buckets_have_its_n_val_all_the_time() {
+    for (before, after, settles) in [(3, 3, true), (2, 2, false), (2, 3, false), (3, 2, false)] {
+        let store = store(&FaultyDisk::new(1)).await;
+        set_n_val(&store, before).await;
+        let there = Arc::clone(&store);
+        let peer = start_peer(move |frame| answer_of_riak(Arc::clone(&there), after, frame)).await;
+        let (scope, peer) = (FullSyncScope::All, Some(peer));
+        let settings = FullSyncSettings { scope, peer, ..FullSyncSettings::default() };
+        let full_sync = FullSync::new(Arc::clone(&store), settings, PeerDialer::default());
+        let report = full_sync.check(CheckKind::All).await;
+        assert_eq!((report.fault.as_deref(), report.state()), (None, FullSyncState::InSync));
+        assert_eq!(report.settles(), settles, "{before}, then {after}");
     }
 }

@@ -51,8 +51,9 @@ pub(super) async fn run(
         report.differing_arc_count = differing_count as u64;
         report.compared_count = compared_count as u64;
     }
-    let differs = found.state != SyncState::InSync;
-    if differs
+    let has_compared =
+        matches!(found.state, SyncState::Differs { compared_count, .. } if compared_count > 0);
+    if has_compared
         && modified_secs.is_none()
         && found.local_ahead.is_empty()
         && found.remote_ahead.is_empty()

@@ -11,6 +11,8 @@ struct Cluster {
     records: BTreeMap<Bytes, VersionVector>,
     /// Records that appear with the second question.
     late: BTreeMap<Bytes, VersionVector>,
+    /// Number of questions by which these records appear later than that.
+    delay: usize,
 }
 
 const BUCKET: BucketRef<'static> = BucketRef { bucket_type: b"default", bucket: b"bucket" };
@@ -33,7 +35,10 @@ impl Cluster {
         for record in self.clocks(filter) {
             tree.toggle(TreeEntry::new(BUCKET, &record.key, &record.clock));
         }
-        self.records.append(&mut self.late);
+        match self.delay {
+            0 => self.records.append(&mut self.late),
+            _ => self.delay -= 1,
+        }
         tree
     }
 
@@ -199,6 +204,22 @@ fn a_write_that_is_on_its_way_is_no_difference() {
     let remote = Cluster { late: local.records.clone(), ..Cluster::default() };
     for scope in scopes() {
         assert_eq!(run(&local, &remote, &plan(scope, 32)).state, SyncState::InSync);
+    }
+}
+
+#[test]
+fn clusters_of_which_branches_differ_that_were_not_compared_are_not_in_sync() {
+    let record = |key: &'static str| (Bytes::from(key), clock(&[(1, 1)]));
+    let local = Cluster { records: [record("a"), record("b")].into(), ..Cluster::default() };
+    let of_all =
+        |count_max| plan(ExchangeScope::All { local_n_val: 3, remote_n_val: 3 }, count_max);
+    let found = run(&local, &Cluster::default(), &of_all(2)).state;
+    assert_eq!(found, SyncState::Differs { differing_count: 2, compared_count: 2 });
+    // Only one branch is compared. For one of the two, its record arrives before that.
+    for late in ["a", "b"] {
+        let remote = Cluster { late: [record(late)].into(), delay: 1, ..Cluster::default() };
+        let found = run(&local, &remote, &of_all(1));
+        assert!(matches!(found.state, SyncState::Differs { .. }), "{late}: {found:?}");
     }
 }
 
