@@ -1,32 +1,27 @@
 //! Several nodes in one process, with a network and disks in memory, paused time, and elections from a
 //! seed.
 
+mod counters;
 mod damage;
+mod processes;
 mod requests;
+mod stored;
 
-use bytes::Bytes;
+use counters::Counters;
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{ControlPlane, Internode, Limits, NodeId, StagedChange, seed_elections};
-use quoit_core::{
-    Blocking, CounterReserve, DotSequence, ReplicatedStore, StoreSettings, TransferLimits,
-};
+use quoit_core::{Blocking, ReplicatedStore, StoreSettings, TransferLimits};
 use quoit_model::clock::Actor;
-use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
-use quoit_model::object::Object;
+use quoit_model::hash::{Partition, RingSize};
+use quoit_model::key::KeyRef;
 use quoit_model::props::PropUpdates;
-use quoit_node::{AuxiliaryData, FoundLoss, NodeEngine};
 use quoit_seam::{Clock, FaultyDisk, ManualClock, ManualExecution};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, Durability};
-use quoit_store::engine::{
-    Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
-};
-use quoit_store::error::StoreError;
-use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_testkit::{TestNode, address_of, at_record, memory_engine};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
+use quoit_store::engine::{Engine, RecordAt};
+use quoit_testkit::{address_of, at_record, memory_engine};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
@@ -47,49 +42,6 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.background.iter().for_each(AbortHandle::abort);
-    }
-}
-
-/// Counters of a node's events, as noted on its disk.
-#[derive(Clone, Default)]
-pub struct Counters(Arc<Mutex<Noted>>);
-
-#[derive(Default)]
-struct Noted {
-    reserved: u64,
-    given_away: u64,
-    /// True to refuse notes of counters that are given away.
-    is_full: bool,
-}
-
-impl Counters {
-    /// Makes the disk refuse notes of counters that are given away, or accept them again.
-    pub fn set_full(&self, is_full: bool) {
-        self.0.lock().unwrap().is_full = is_full;
-    }
-}
-
-impl CounterReserve for Counters {
-    fn reserved(&self) -> u64 {
-        self.0.lock().unwrap().reserved
-    }
-
-    fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().reserved = up_to;
-        Ok(())
-    }
-
-    fn given_away(&self) -> u64 {
-        self.0.lock().unwrap().given_away
-    }
-
-    fn note_exported(&self, up_to: u64) -> Result<(), StoreError> {
-        let mut noted = self.0.lock().unwrap();
-        if noted.is_full {
-            return Err(StoreError::Closed);
-        }
-        noted.given_away = up_to;
-        Ok(())
     }
 }
 
@@ -290,150 +242,9 @@ impl TestCluster {
         self.start(number).await;
     }
 
-    pub async fn start(&mut self, number: u8) {
-        self.begin(number, None).await;
-        self.work(number);
-    }
-
-    /// Starts a node whose store has lost records. It makes up for the loss before it serves.
-    pub async fn start_after_loss(&mut self, number: u8) {
-        self.start_all_after_loss(&[number]).await;
-    }
-
-    /// Starts nodes whose stores have lost records, all at once.
-    pub async fn start_all_after_loss(&mut self, numbers: &[u8]) {
-        for number in numbers {
-            self.begin(*number, Some(FoundLoss::unreported("a test has removed them"))).await;
-        }
-        let make_up = |number: &u8| {
-            let node = Arc::clone(&self.process(*number).node);
-            tokio::spawn(async move { node.recover_lost_records().await.unwrap().unwrap() })
-        };
-        let made_up: Vec<_> = numbers.iter().map(make_up).collect();
-        for one in made_up {
-            one.await.unwrap();
-        }
-        numbers.iter().for_each(|number| self.work(*number));
-    }
-
-    /// Starts a node's background work.
-    fn work(&mut self, number: u8) {
-        let store = Arc::clone(self.store(number));
-        let background = tokio::spawn(store.run_background()).abort_handle();
-        let process = self.nodes[usize::from(number) - 1].process.as_mut();
-        process.expect("the node runs").background = Some(background);
-    }
-
-    /// Starts a node without its background work. A node that has lost records does not serve yet.
-    async fn begin(&mut self, number: u8, loss: Option<FoundLoss>) {
-        self.boots += 1;
-        let clock = self.clock_of(number);
-        let node = &mut self.nodes[usize::from(number) - 1];
-        let new_actor = || Actor(self.boots.to_be_bytes()[..].into());
-        let actor = node.actor.take().unwrap_or_else(new_actor);
-        let engine = NodeEngine {
-            engine: Arc::clone(&node.engine),
-            dots: DotSequence::new(actor.clone(), Box::new(node.counters.clone())),
-            loss,
-        };
-        let started = TestNode {
-            ring_size: ring_size(),
-            network: Some(self.network.clone()),
-            control_disk: Arc::new(node.disk.clone()),
-            engine: Some(engine),
-            settings: self.settings,
-            beside: AuxiliaryData {
-                hints: Some(Arc::new(node.hints.clone())),
-                reap_records: Some((Arc::new(node.reaped.clone()), self.boots)),
-                ..AuxiliaryData::default()
-            },
-            limits: Limits { frame_bytes_max: self.frame_bytes_max, ..Limits::default() },
-            boot_id: self.boots,
-            ..TestNode::new(number, host(number), clock)
-        };
-        let running = Arc::new(started.start().await.unwrap());
-        node.process = Some(Process { node: running, actor, background: None });
-    }
-
-    /// Stops a node in good order: its store keeps its actor.
-    pub fn stop(&mut self, number: u8) {
-        let actor = self.process(number).actor.clone();
-        self.kill(number);
-        self.nodes[usize::from(number) - 1].actor = Some(actor);
-    }
-
     /// Counters on a node's disk.
     pub fn counters(&self, number: u8) -> &Counters {
         &self.nodes[usize::from(number) - 1].counters
-    }
-
-    /// Kills the process of a node. Its stored data stays.
-    pub fn kill(&mut self, number: u8) {
-        let node = &mut self.nodes[usize::from(number) - 1];
-        node.process = None;
-        node.disk = node.disk.kill();
-        node.hints = node.hints.kill();
-        node.reaped = node.reaped.kill();
-        self.network.kill(&format!("n{number}"));
-    }
-
-    /// Cuts a node's power: changes that its disk has not synced may be lost.
-    pub fn lose_power(&mut self, number: u8) {
-        self.kill(number);
-        let clock = self.clock_of(number);
-        let durability = self.disks.expect("nodes have disks");
-        let node = &mut self.nodes[usize::from(number) - 1];
-        let data = node.data.as_ref().expect("it has a disk").crash();
-        (node.engine, node.execution) = on_disk(&data, clock, durability);
-        node.data = Some(data);
-    }
-
-    /// Gives a node that does not run an empty engine with a bound, whose copies can't be compared.
-    pub fn bound_memory(&mut self, number: u8) {
-        let settings = MemorySettings { partition_bytes_max: Some(1 << 30), ..Default::default() };
-        let engine = MemoryEngine::new(settings, ring_size(), self.clock_of(number));
-        let node = &mut self.nodes[usize::from(number) - 1];
-        assert!(node.process.is_none(), "the node does not run");
-        node.engine = Arc::new(engine);
-    }
-
-    /// Makes the background work of a node's engine sync the present log.
-    pub fn sync_log(&self, number: u8) {
-        let execution = &self.nodes[usize::from(number) - 1].execution;
-        execution.step(COMMIT_WORKER).expect("the engine has a log");
-    }
-
-    /// Makes everything that a node has written durable.
-    pub fn sync(&self, number: u8) {
-        self.nodes[usize::from(number) - 1].engine.sync().unwrap();
-    }
-
-    /// Records in a node's engine, without pieces.
-    pub fn records(&self, number: u8) -> Vec<(Partition, Bytes, Record)> {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        let page = |partition| engine.fold(partition, Identity(0), usize::MAX, false).unwrap();
-        let of =
-            |partition| page(partition).entries.into_iter().map(move |(k, r)| (partition, k, r));
-        (0..ring_size().get()).map(Partition).flat_map(of).collect()
-    }
-
-    /// Replaces the records in the engine of a node that does not run.
-    pub fn set_records(&mut self, number: u8, records: &[(Partition, Bytes, Record)]) {
-        let node = &self.nodes[usize::from(number) - 1];
-        assert!(node.process.is_none(), "the node does not run");
-        for partition in (0..ring_size().get()).map(Partition) {
-            node.engine.drop_partition(partition).unwrap();
-        }
-        for (_, encoded, record) in records {
-            let key = KeyRef::decode(encoded).unwrap();
-            at(key, |at| {
-                let write = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                    out.extend_from_slice(&record.value);
-                    Decision::Put(record.meta)
-                };
-                node.engine.update(at, Before::Skip, Access::Wait, write).unwrap();
-            });
-        }
     }
 
     fn process(&self, number: u8) -> &Process {
@@ -547,67 +358,6 @@ impl TestCluster {
         hints.iter().fold((0, 0), |(records, partitions), each| {
             (records + each.record_count, partitions + each.partition_count)
         })
-    }
-
-    /// Nodes that store the record, running or not.
-    pub fn holders(&self, name: &str) -> BTreeSet<NodeId> {
-        self.holders_of(key(name))
-    }
-
-    pub fn holders_of(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
-        let numbers = 1..=self.nodes.len() as u8;
-        numbers.filter(|number| self.stored(*number, key).is_some()).map(id).collect()
-    }
-
-    /// Nodes that store anything under a key, including records in pages.
-    pub fn holders_of_record(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
-        let numbers = 1..=self.nodes.len() as u8;
-        numbers.filter(|number| self.record(*number, key).is_some()).map(id).collect()
-    }
-
-    /// Number of different objects that the running nodes store under a name.
-    fn version_count(&self, name: &str) -> usize {
-        let stored = self.running().into_iter().filter_map(|number| self.stored(number, key(name)));
-        stored.map(|object| object.digest()).collect::<BTreeSet<u64>>().len()
-    }
-
-    /// Object that a node stores under a key.
-    pub fn stored(&self, number: u8, key: KeyRef<'_>) -> Option<Object> {
-        self.record(number, key).map(|record| Object::decode(&record.value).unwrap())
-    }
-
-    /// Record that a node's engine stores under a key.
-    pub fn record(&self, number: u8, key: KeyRef<'_>) -> Option<Record> {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        match at(key, |at| engine.get(at, Access::Wait).unwrap()) {
-            Fetch::Found(record) => Some(record),
-            Fetch::Missing | Fetch::WouldBlock => None,
-        }
-    }
-
-    /// Numbers of pages of a record in a node's engine, by generation. Notes of staged pages belong to
-    /// no record.
-    pub fn pages(&self, number: u8, record: &[u8]) -> BTreeMap<Vec<u8>, usize> {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: record };
-        let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1_000_000).unwrap();
-        let mut pages = BTreeMap::new();
-        for (encoded, _) in listed.entries {
-            let generation = KeyRef::decode(&encoded).unwrap().key[..8].to_vec();
-            *pages.entry(generation).or_default() += 1;
-        }
-        pages
-    }
-
-    /// True if a node can read its record of a name.
-    pub fn is_readable(&self, number: u8, name: &str) -> bool {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        at(key(name), |at| engine.get(at, Access::Wait).is_ok())
-    }
-
-    /// Number of records that a node keeps, including those that it does not show any more.
-    pub fn kept_count(&self, number: u8) -> u64 {
-        self.nodes[usize::from(number) - 1].engine.stats().key_count
     }
 
     /// Number of partitions with `node` as a primary, in the newest layout that node `number` knows.
