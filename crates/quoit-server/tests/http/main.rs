@@ -9,6 +9,7 @@ mod data_types;
 mod fixture;
 mod folds;
 mod gone_clients;
+mod hooks;
 mod indexes;
 mod lists_and_props;
 mod mapreduce;

@@ -8,6 +8,7 @@ mod data_types;
 mod failures;
 mod fixture;
 mod folds;
+mod hooks;
 mod index;
 mod jobs;
 mod large_fields;
