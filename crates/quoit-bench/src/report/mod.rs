@@ -12,6 +12,7 @@ mod error;
 mod events;
 mod figures;
 mod growth;
+mod impacts;
 mod knee;
 mod page;
 mod palette;

@@ -5,7 +5,7 @@ use crate::output::text::clock_text;
 use crate::plot::escape;
 use crate::report::Results;
 use crate::report::course::Second;
-use crate::report::events::{Impact, impacts};
+use crate::report::impacts::{Impact, impacts};
 use std::fmt::Write as _;
 use std::time::Duration;
 
