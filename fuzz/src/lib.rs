@@ -9,6 +9,10 @@
 //! let target = quoit_fuzz::target("pb-frames").expect("it is in the list");
 //! (target.run)(b"\x00\x00\x00\x01\x01");
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod mutate;
 pub mod smoke;

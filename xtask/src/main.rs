@@ -2,6 +2,10 @@
 //!
 //! The program does not depend on the other crates: it reads sources and starts other programs. So it
 //! builds in seconds, and can check crates that do not compile.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod bench;

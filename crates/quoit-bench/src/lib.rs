@@ -23,6 +23,10 @@
 //! };
 //! std::process::exit(run(&options).code().into());
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod agent;
 pub mod campaign;

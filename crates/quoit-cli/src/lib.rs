@@ -10,6 +10,10 @@
 //! let name: RecordName = "carts/de/4%2F2".parse().expect("a name");
 //! assert_eq!(name.path(), "types/carts/buckets/de/keys/4%2F2");
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod api;
 pub mod bundle;

@@ -81,6 +81,10 @@
 //!
 //! The client does not speak HTTP. For full control over one connection, and for requests that have no
 //! method here, there is [`Connection`] with the messages of [`wire`].
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod answer;
 mod client;

@@ -30,6 +30,10 @@
 //! assert!(control.read().bucket_props(bucket).unwrap().allow_mult);
 //! # });
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod buckets;
 mod change;

@@ -10,6 +10,10 @@
 //! The crate knows quorums, causality and the policies of buckets. It knows no client protocol, opens no
 //! socket and reads no wall clock: storage comes in as a [`quoit_store::engine::Engine`], bucket types
 //! and layouts as a [`quoit_cluster::ControlPlane`], time as a [`quoit_seam::Clock`].
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod blocking;
 mod calls;

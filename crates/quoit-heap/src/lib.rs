@@ -9,6 +9,10 @@
 //! By default glibc also creates up to eight heaps for each processor. Blocks that one thread allocates
 //! and another one frees leave holes in all of them. One heap for each processor suffices to keep threads
 //! from waiting for each other. `docs/decisions/` has the reasons against another allocator.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod counted;
 

@@ -11,6 +11,10 @@
 //!
 //! The import never writes into a directory of Riak. The program `quoit` calls this crate, which prints its
 //! results.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod advanced_config;
 mod api;

@@ -18,6 +18,10 @@
 //! let outputs = pipeline.take_outputs();
 //! assert_eq!(outputs[0].phase, 0);
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod fault;
 mod filter;

@@ -13,6 +13,10 @@
 //! - [`layout`]: the assignment of partitions to nodes.
 //! - [`codec`]: the stored form of objects. [`riak_object`] and [`riak_data_type`] read and write
 //!   Riak's forms.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod bitcask_key;
 pub mod clock;

@@ -17,6 +17,10 @@
 //!    other nodes.
 //!
 //! [`Node::finish`] and [`Node::close`] describe the order of a stop.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod engine;
 mod node;

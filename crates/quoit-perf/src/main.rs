@@ -3,7 +3,10 @@
 //!
 //! The other servers are an echo server (a lower bound for any server on this kernel), a group-committed
 //! log writer (a lower bound for any durable server on this disk), and Redis.
-
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
 mod account;

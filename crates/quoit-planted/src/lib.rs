@@ -15,6 +15,10 @@
 //! the simulator finds it.
 //!
 //! Not here: external faults, such as failing disks and late messages. The simulator injects those.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod faults;
 

@@ -3,6 +3,10 @@
 //! On a terminal one line is rewritten: a bar if the total is known, the amount that is done, the rate,
 //! and the time that is left. If the standard error is not a terminal, a plain line is written from time
 //! to time. A command that ends at once shows nothing.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod figures;
 

@@ -5,6 +5,10 @@
 //! source queues and stores arriving objects. This crate has peers, connections, pace and schedules.
 //! The program runs [`Replication`] beside the server, and the administration API asks it for its
 //! status. `docs/design/replication.md` has the design.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod address;
 mod asking;

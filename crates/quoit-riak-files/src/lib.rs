@@ -26,6 +26,10 @@
 //!
 //! The reader of leveled is tested with directories that Riak 3.2 has written; files of other
 //! formats are refused. This crate does not decode objects; see `quoit_model::riak_object`.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod bitcask;
 mod damage;

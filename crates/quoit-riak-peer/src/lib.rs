@@ -7,6 +7,10 @@
 //!
 //! [`RiakPeer`] is a connection. [`exchange()`] compares two [`Side`]s, of which one is a peer and the
 //! other the own store.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod error;
 mod exchange;

@@ -14,6 +14,10 @@
 //! tree.toggle(TreeEntry::new(bucket, b"key", &VersionVector::default()));
 //! assert_eq!(tree.root().len(), 256 * 4);
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod clock_hash;
 mod erlang_hash;

@@ -6,6 +6,10 @@
 //! node. A script that exceeds a limit is ended, and its job fails.
 //!
 //! `quoit-mapreduce` defines jobs, and `quoit-core` runs them and reads the objects.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod limits;
 mod session;

@@ -3,6 +3,10 @@
 //! Production code uses the real ones. Tests and the simulator use a disk in memory that injects
 //! faults, a clock that they advance, and an execution whose steps they call. These are compiled only
 //! with the feature `testing`, so the released program does not contain them.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod clock;
 mod disk;

@@ -27,6 +27,10 @@
 //! assert!(rights.on(b"default", b"logs").contains(Permission::Get));
 //! assert!(!rights.on(b"default", b"other").contains(Permission::Get));
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod change;
 mod cidr;

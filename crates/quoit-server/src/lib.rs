@@ -7,6 +7,10 @@
 //! one [`ServerContext`]. `socket` reads and writes with time limits, `memory` bounds the bytes of requests
 //! and answers, `turn` and `long_work` keep one connection from starving the others, `security` logs
 //! clients in and checks their grants, and `admin` has the operators' API.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod admin;
 mod audit;

@@ -24,6 +24,10 @@
 //! let report = run(1, &settings);
 //! assert_eq!(report.verdict, Ok(()), "{}", report.trace.text());
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod apply;
 mod boot;

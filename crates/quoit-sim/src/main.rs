@@ -3,6 +3,10 @@
 //! Each seed needs a process of its own. The runtime numbers its tasks with counters of the whole
 //! process, and these numbers decide the order of tasks that become ready at the same time. A second seed
 //! in the same process would therefore not always take the same course.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 
 mod many_runs;

@@ -4,6 +4,10 @@
 //!
 //! An engine stores opaque values under record keys and tells the caller when a write is durable. It knows
 //! nothing of requests, replicas or the network.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod aside;
 pub mod bitcask;

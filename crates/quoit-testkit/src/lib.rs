@@ -3,6 +3,10 @@
 //! A [`TestNode`] is assembled as in the program ([`quoit_node`]), from parts that leave nothing behind:
 //! disks, engine and network are in memory unless a test brings its own. The crate also has the keys, the
 //! values and the waiting that tests of several crates share.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod node;
 mod objects;

@@ -28,6 +28,10 @@
 //! # Ok(())
 //! # }
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod certificate;
 pub mod ciphers;

@@ -28,6 +28,10 @@
 //! assert_eq!(frame.decode::<RpbGetReq>()?, request);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod answer;
 pub mod code;

@@ -12,5 +12,9 @@
 //! assert_eq!(settings.get("ring_size"), Some("128"));
 //! assert_eq!(settings.origin("ring_size"), Some(&Origin::Line("quoit.conf".into(), 1)));
 //! ```
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 pub mod config;

@@ -1,4 +1,8 @@
 //! The `quoit` binary: a node, its administration, and the load generator.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod admin;
 mod bench;

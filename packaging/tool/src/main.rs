@@ -5,6 +5,10 @@
 //! Everything comes from the binary itself (manual pages, completions, the commented configuration), from
 //! `packaging/`, and from what cargo knows of the crates that are in it. No daemon and no other tool is
 //! needed, and the same input gives the same bytes.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 
 mod contents;
 mod deb;

@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("quoit-seam", 1),
     ("quoit-security", 1),
     ("quoit-progress", 0),
+    ("quoit-number", 0),
     ("quoit-planted", 0),
 ];
 

@@ -18,10 +18,14 @@ fn package(name: &str, uses: &[&str]) -> Package {
 
 /// The problems that the rules of Rust files find in a text.
 fn rust(text: &str) -> Vec<String> {
+    rust_file("x.rs", text)
+}
+
+fn rust_file(path: &str, text: &str) -> Vec<String> {
     let source =
         Source { text: text.into(), syntax: syn::parse_file(text).unwrap(), test_only: false };
     let mut problems = Vec::new();
-    rust_rules::check(Path::new("x.rs"), &source, &mut problems);
+    rust_rules::check(Path::new(path), &source, &mut problems);
     problems.into_iter().map(|problem| problem.to_string()).collect()
 }
 
@@ -114,6 +118,17 @@ fn unwrap_is_reported_outside_tests_only() {
     assert!(rust("fn f() { g().unwrap_or(1); }").is_empty());
     assert!(rust("#[cfg(test)]\nmod tests { fn f() { g().unwrap(); } }").is_empty());
     assert!(rust("#[tokio::test]\nasync fn f() { assert!(g().unwrap()); }").is_empty());
+}
+
+#[test]
+fn the_root_of_a_crate_takes_the_lints_against_casts() {
+    let some = "#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]";
+    let all = "#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]\n\
+               #![warn(clippy::cast_sign_loss)]";
+    assert_eq!(rust_file("crates/a/src/lib.rs", "fn f() {}").len(), 3);
+    assert_eq!(rust_file("crates/a/src/main.rs", some).len(), 2);
+    assert!(rust_file("crates/a/src/lib.rs", all).is_empty());
+    assert!(rust_file("crates/a/src/other.rs", "fn f() {}").is_empty());
 }
 
 #[test]
