@@ -1,5 +1,6 @@
 //! Clocks.
 
+use quoit_number::saturating_u64;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Source of time.
@@ -30,10 +31,11 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn unix_us(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| saturating_u64(since.as_micros()))
     }
 
     fn monotonic_us(&self) -> u64 {
-        self.start.elapsed().as_micros() as u64
+        saturating_u64(self.start.elapsed().as_micros())
     }
 }

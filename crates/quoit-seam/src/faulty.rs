@@ -7,6 +7,7 @@ use crate::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::DiskError;
 use crate::manual::ManualClock;
 use parking_lot::{Mutex, MutexGuard};
+use quoit_number::index;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -312,7 +313,7 @@ impl DiskFile for FaultyFile {
             return Err(failed("read", &self.name, "a bad sector"));
         }
         let bytes = &state.file(self.number).bytes;
-        let start = bytes.len().min(offset as usize);
+        let start = bytes.len().min(index(offset));
         let count = (bytes.len() - start).min(buffer.len());
         buffer[..count].copy_from_slice(&bytes[start..start + count]);
         Ok(count)
@@ -342,7 +343,7 @@ impl DiskFile for FaultyFile {
             return Ok(());
         }
         let most = bytes.len() as u64 - if is_full { grows - room } else { 0 };
-        let part = state.random.below(most + 1) as usize;
+        let part = index(state.random.below(most + 1));
         state.file(self.number).write(&bytes[..part], offset);
         if is_full {
             let size_bytes = bytes.len() as u64;
@@ -381,7 +382,7 @@ impl DiskFile for FaultyFile {
             return Err(DiskError::DiskFull { path: self.name.clone(), size_bytes: grows });
         }
         let file = state.file(self.number);
-        file.bytes.resize(len as usize, 0);
+        file.bytes.resize(index(len), 0);
         file.changes.push(UnsyncedChange::Truncate { size_bytes: len });
         Ok(())
     }

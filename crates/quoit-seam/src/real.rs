@@ -69,7 +69,7 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(create_new).mode(self.file_mode);
         // Access times are never used, and updating them costs each read.
-        let quiet = options.clone().custom_flags(OFlags::NOATIME.bits() as i32).open(&path);
+        let quiet = options.clone().custom_flags(OFlags::NOATIME.bits().cast_signed()).open(&path);
         let opened = match quiet {
             // Only the owner of a file may use `O_NOATIME`.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => options.open(&path),

@@ -1,5 +1,7 @@
 //! Random numbers of a faulty disk.
 
+use quoit_number::index;
+
 /// Generator of numbers that follow from a seed: SplitMix64 by Sebastiano Vigna. The field holds the
 /// seed first.
 #[derive(Clone, Debug)]
@@ -29,7 +31,7 @@ impl Random {
         match self.below(4) {
             0 => 0,
             1 => count,
-            _ => self.below(count as u64 + 1) as usize,
+            _ => index(self.below(count as u64 + 1)),
         }
     }
 }

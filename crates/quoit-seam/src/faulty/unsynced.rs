@@ -1,6 +1,7 @@
 //! Changes that a crash may lose: changes of files and of names that no sync has covered.
 
 use super::random::Random;
+use quoit_number::index;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -72,7 +73,7 @@ impl FileState {
             match change {
                 UnsyncedChange::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
                 UnsyncedChange::Truncate { size_bytes } => {
-                    self.durable.resize(size_bytes as usize, 0)
+                    self.durable.resize(index(size_bytes), 0)
                 }
             }
         }
@@ -93,11 +94,11 @@ impl FileState {
                 UnsyncedChange::Write { offset, bytes } => {
                     let size = bytes.len() as u64;
                     let part = if is_last { random.below(size + 1) } else { size };
-                    write(&mut self.durable, &bytes[..part as usize], *offset);
+                    write(&mut self.durable, &bytes[..index(part)], *offset);
                 }
                 UnsyncedChange::Truncate { size_bytes } => {
                     if !any_order || random.below(2) == 0 {
-                        self.durable.resize(*size_bytes as usize, 0);
+                        self.durable.resize(index(*size_bytes), 0);
                     }
                 }
             }
@@ -107,7 +108,8 @@ impl FileState {
 }
 
 fn write(target: &mut Vec<u8>, bytes: &[u8], offset: u64) {
-    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    let start = index(offset);
+    let end = start + bytes.len();
     if target.len() < end {
         target.resize(end, 0);
     }
@@ -121,7 +123,7 @@ fn write_sectors(target: &mut Vec<u8>, bytes: &[u8], offset: u64, random: &mut R
     while start < end {
         let next = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
         if random.below(2) == 0 {
-            let sector = &bytes[(start - offset) as usize..(next - offset) as usize];
+            let sector = &bytes[index(start - offset)..index(next - offset)];
             write(target, sector, start);
         }
         start = next;
