@@ -202,7 +202,7 @@ impl BitcaskScan {
             }
             newest.reached(file + 1, 0)?;
         }
-        newest.done(self.files.len() as u32)?;
+        newest.done(self.files.len())?;
         Ok(newest)
     }
 }

@@ -260,7 +260,7 @@ fn top_bits(index: &str) -> Option<u32> {
         let mut carry = u64::from(digit - b'0');
         for part in &mut number {
             let value = u64::from(*part) * 10 + carry;
-            *part = value as u32;
+            *part = quoit_number::low_u32(value);
             carry = value >> 32;
         }
     }

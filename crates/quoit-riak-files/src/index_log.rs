@@ -137,7 +137,10 @@ fn identity_of(files: &[PathBuf]) -> Result<u64, RiakFilesError> {
         let absolute = std::path::absolute(path).map_err(RiakFilesError::io(path))?;
         hasher.update(absolute.as_os_str().as_encoded_bytes());
         hasher.update(&[0]);
-        for number in [about.len(), about.ino(), about.mtime() as u64, about.mtime_nsec() as u64] {
+        for number in [about.len(), about.ino()] {
+            hasher.update(&number.to_le_bytes());
+        }
+        for number in [about.mtime(), about.mtime_nsec()] {
             hasher.update(&number.to_le_bytes());
         }
     }

@@ -178,7 +178,7 @@ impl LeveledScan {
             }
             newest.reached(file + 1, 0)?;
         }
-        newest.done(self.files.len() as u32)?;
+        newest.done(self.files.len())?;
         Ok(newest)
     }
 }

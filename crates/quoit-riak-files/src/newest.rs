@@ -3,6 +3,7 @@
 use crate::RiakFilesError;
 use crate::index_log::{Change, IndexLog};
 use foldhash::fast::RandomState;
+use quoit_number::length_u32;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -84,9 +85,9 @@ impl Newest {
     }
 
     /// Completes the index.
-    pub(crate) fn done(&mut self, file_count: u32) -> Result<(), RiakFilesError> {
+    pub(crate) fn done(&mut self, file_count: usize) -> Result<(), RiakFilesError> {
         match self.log.take() {
-            Some(log) => log.finish(file_count),
+            Some(log) => log.finish(length_u32(file_count)),
             None => Ok(()),
         }
     }

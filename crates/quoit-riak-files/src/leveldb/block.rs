@@ -74,7 +74,7 @@ impl TableKey {
     pub(super) fn read(stored: &Bytes) -> Option<Self> {
         let (rest, suffix) = stored.split_last_chunk::<SUFFIX_BYTES>()?;
         let suffix = u64::from_le_bytes(*suffix);
-        let kind = suffix as u8;
+        let kind = quoit_number::low_u8(suffix);
         let (key, time) = match kind {
             DELETION | VALUE => (rest, 0),
             VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => {

@@ -5,6 +5,7 @@ use super::block::{DELETION, Entry, TableKey, entries_of, first_entry_of, has_ch
 use crate::leveled::inflate_lz4;
 use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError};
 use bytes::Bytes;
+use quoit_number::index;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -144,7 +145,7 @@ fn read_block(
     if handle.len > OBJECT_BYTES_MAX as u64 || end.is_none_or(|end| end > len) {
         return Ok(None);
     }
-    let mut stored = vec![0; handle.len as usize + TRAILER_BYTES];
+    let mut stored = vec![0; index(handle.len) + TRAILER_BYTES];
     file.read_exact_at(&mut stored, handle.at).map_err(RiakFilesError::io(path))?;
     Ok(unpacked(Bytes::from(stored)))
 }
