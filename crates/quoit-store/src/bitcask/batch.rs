@@ -34,8 +34,13 @@ pub(super) struct Prepared<'a> {
 type Stripes<'s> = BTreeMap<Partition, StripeGuard<'s>>;
 
 impl Prepared<'_> {
-    fn header(&self) -> RecordHeader {
-        RecordHeader {
+    /// The header without its sequence. A value whose size does not fit the header is an error.
+    fn header(&self) -> Result<RecordHeader, StoreError> {
+        let value_bytes = u32::try_from(self.value.len()).map_err(|_| {
+            let size_bytes = self.value.len() as u64;
+            StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX }
+        })?;
+        Ok(RecordHeader {
             sequence: 0,
             kind: self.kind,
             replaces: self.old.is_some(),
@@ -44,10 +49,10 @@ impl Prepared<'_> {
             partition: self.at.partition,
             identity: self.at.identity,
             key_bytes: self.at.encoded.len() as u16,
-            value_bytes: self.value.len() as u32,
+            value_bytes,
             meta: RecordMeta { n_val_class: self.meta.n_val_class.min(15), ..self.meta },
             synced: SyncedBefore::UNKNOWN,
-        }
+        })
     }
 }
 
@@ -69,7 +74,7 @@ impl LogStore {
         stripes: Stripes<'_>,
         prepared: &mut [Prepared<'_>],
     ) -> Result<u64, StoreError> {
-        let headers: Vec<_> = prepared.iter().map(Prepared::header).collect();
+        let headers = prepared.iter().map(Prepared::header).collect::<Result<Vec<_>, _>>()?;
         if headers.iter().any(|header| header.meta.indexed) {
             self.indexes.begin_use();
         }

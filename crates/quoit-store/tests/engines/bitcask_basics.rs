@@ -8,6 +8,7 @@ use quoit_store::engine::{
     Access, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta,
     RecordRef, ScanAccess, SizeBound,
 };
+use quoit_store::error::StoreError;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,6 +93,18 @@ fn a_fold_for_tombstones_holds_a_partition_for_some_records_only() {
     }
     assert_eq!(found, 1);
     assert!((4..8).contains(&page_count), "{page_count} pages");
+}
+
+#[test]
+fn a_batch_with_a_value_whose_size_does_not_fit_32_bits_is_refused() {
+    let store = Faulty::new(1 << 20);
+    let name = Name::new("key");
+    // The bytes are never written, so they take no memory.
+    let value = vec![0u8; (1 << 32) + 1];
+    let meta = RecordMeta::default();
+    let refused = store.engine().batch(&[BatchWrite::Put { at: name.at(), meta, value: &value }]);
+    assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+    assert_eq!(keys(store.engine()).len(), 0);
 }
 
 #[test]
