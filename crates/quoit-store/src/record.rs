@@ -4,6 +4,7 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_number::low_u8;
 
 /// Full address of a record: its name, encoded name, identity and partition.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,11 @@ impl<'a> RecordAt<'a> {
             KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
         };
         Self { key, encoded, identity, partition }
+    }
+
+    /// Size of the encoded name in bytes.
+    pub(crate) fn encoded_bytes(&self) -> u16 {
+        u16::try_from(self.encoded.len()).expect("encoded names have at most 65 535 bytes")
     }
 }
 
@@ -54,7 +60,7 @@ impl RecordMeta {
     #[must_use]
     pub const fn class_of(n_val: u32) -> u8 {
         // An index entry has four bits for the class.
-        if n_val < 15 { n_val as u8 } else { 15 }
+        if n_val < 15 { low_u8(n_val as u64) } else { 15 }
     }
 
     /// Metadata of a piece of a record, stored under a name of [`KeyRef::piece`]. A piece is found by that

@@ -48,7 +48,7 @@ impl Prepared<'_> {
             in_batch: true,
             partition: self.at.partition,
             identity: self.at.identity,
-            key_bytes: self.at.encoded.len() as u16,
+            key_bytes: self.at.encoded_bytes(),
             value_bytes,
             meta: RecordMeta { n_val_class: self.meta.n_val_class.min(15), ..self.meta },
             synced: SyncedBefore::UNKNOWN,
@@ -156,7 +156,7 @@ impl LogStore {
         if size_bytes > RECORD_BYTES_MAX {
             return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });
         }
-        let mut bytes = Vec::with_capacity(size_bytes as usize);
+        let mut bytes = Vec::with_capacity(quoit_number::index(size_bytes));
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(&(writes.len() as u64).to_le_bytes());
         let mut checks = Vec::with_capacity(writes.len());

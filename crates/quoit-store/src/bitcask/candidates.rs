@@ -6,6 +6,7 @@ use super::report::SegmentsDigest;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
 use crate::file_names::log_name;
+use quoit_number::index;
 use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub(super) fn candidates(
     let mut candidates = Vec::new();
     for &number in &directory.segments {
         let file = disk.open(&log_name(number), false)?;
-        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
         let count = file.read_at(&mut bytes, 0)?;
         let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
             let named = header.number == number;
@@ -77,7 +78,7 @@ impl LogStart {
 /// True if the header of a file may be a header of ours that never became durable: the file ends within the
 /// header, or is all zeros there. Any other invalid header is foreign or damaged.
 pub(super) fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
-    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
     let count = file.read_at(&mut bytes, 0)?;
     let is_blank = bytes[..count].iter().all(|byte| *byte == 0);
     let is_cut_off = count < bytes.len() && SegmentHeader::may_start_with(&bytes[..count]);

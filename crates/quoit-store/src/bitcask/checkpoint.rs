@@ -42,6 +42,7 @@ use crate::error::StoreError;
 use crate::index::ENTRY_BYTES;
 use crate::snapshot::SnapshotWriter;
 use quoit_model::hash::Partition;
+use quoit_number::length_u32;
 use quoit_planted::PlantedFault;
 use quoit_seam::{Next, Pace, Worker};
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl CheckpointState {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.position.segment.to_le_bytes());
-        let count = self.segments.len() as u32 | if self.indexed { INDEXED } else { 0 };
+        let count = length_u32(self.segments.len()) | if self.indexed { INDEXED } else { 0 };
         bytes.extend_from_slice(&count.to_le_bytes());
         if self.indexed {
             bytes.extend_from_slice(&self.tree.unwrap_or(0).to_le_bytes());

@@ -3,6 +3,7 @@
 use super::keys::ActiveKeys;
 use super::record::{RecordHeader, RecordKind};
 use crate::keyfile::{WriteFacts, WriteKind};
+use quoit_number::{index, length_u32};
 
 /// Adds the facts about a record that its key file needs.
 pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &RecordHeader, offset: u64) {
@@ -25,7 +26,7 @@ pub(super) fn facts_of(header: &RecordHeader, kind: WriteKind, offset: u64) -> W
         partition: header.partition,
         sequence: header.sequence,
         offset_bytes: offset,
-        size_bytes: header.record_bytes() as u32,
+        size_bytes: length_u32(index(header.record_bytes())),
         meta: header.meta,
     }
 }

@@ -19,6 +19,7 @@ use crate::index::{Location, SizeClass};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
+use quoit_number::{index, length_u32};
 use quoit_seam::{Clock, Disk, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -219,7 +220,7 @@ impl Log {
             let header =
                 RecordHeader { sequence, synced: self.synced_before(&position), ..*header };
             record::encode(&header, *check, &position, &mut bytes[at..]);
-            at += header.padded_bytes() as usize;
+            at += index(header.padded_bytes());
         }
         let frame = batch_frame(first, bytes.len() - HEADER_BYTES);
         let check = record::body_check(base.store_id, &bytes[HEADER_BYTES..]);
@@ -232,7 +233,7 @@ impl Log {
             let header = RecordHeader { sequence, ..*header };
             let location = note(&tail, key, &header, base.offset + at as u64);
             appended.push(Appended { sequence, location });
-            at += header.padded_bytes() as usize;
+            at += index(header.padded_bytes());
         }
         Ok(appended)
     }
@@ -461,7 +462,7 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
         partition: Partition(0),
         identity: Identity(0),
         key_bytes: 0,
-        value_bytes: body_bytes as u32,
+        value_bytes: length_u32(body_bytes),
         meta: RecordMeta::default(),
         synced: SyncedBefore::UNKNOWN,
     }

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::file_names::{log_name, number_of_log};
 use crate::store_file::MetaFile;
+use quoit_number::index;
 use quoit_seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,7 @@ fn misnamed(
 ) -> Result<BTreeMap<u32, u32>, StoreError> {
     let mut misnamed = BTreeMap::new();
     for number in names.iter().filter_map(|name| number_of_log(name)) {
-        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
         let count = disk.open(&log_name(number), false)?.read_at(&mut bytes, 0)?;
         if let Ok(header) = SegmentHeader::decode(&bytes[..count])
             && header.store_id == store_id

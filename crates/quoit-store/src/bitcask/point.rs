@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
+use quoit_number::length_u32;
 use quoit_planted::planted;
 use std::cell::Cell;
 
@@ -251,8 +252,8 @@ impl LogStore {
             in_batch: false,
             partition: at.partition,
             identity: at.identity,
-            key_bytes: at.encoded.len() as u16,
-            value_bytes: (bytes.len() - value_at) as u32,
+            key_bytes: at.encoded_bytes(),
+            value_bytes: length_u32(bytes.len() - value_at),
             meta: RecordMeta { n_val_class: meta.n_val_class.min(15), ..meta },
             synced: SyncedBefore::UNKNOWN,
         };

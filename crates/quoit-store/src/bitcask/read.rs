@@ -9,6 +9,7 @@ use crate::file_names::log_name;
 use crate::frame;
 use crate::index::IndexEntry;
 use bytes::{Buf, Bytes};
+use quoit_number::index;
 use quoit_seam::ReadAt;
 use smallvec::SmallVec;
 
@@ -186,7 +187,7 @@ impl Reader {
         let Some(segment) = table.get(number) else {
             return damaged("the segment is missing");
         };
-        let size_bytes_max = entry.size_class.size_bytes_max() as usize;
+        let size_bytes_max = index(entry.size_class.size_bytes_max());
         // In a compressed value, the front follows the header of the frame.
         let front_bytes = HEADER_BYTES + key_bytes + frame::HEADER_BYTES + FRONT_BYTES;
         let wanted = match part {
@@ -217,8 +218,8 @@ impl Reader {
             return damaged("the header of a record is damaged");
         };
         let needed = match part {
-            ReadPart::Whole => header.record_bytes() as usize,
-            ReadPart::Front => front_bytes.min(header.record_bytes() as usize),
+            ReadPart::Whole => index(header.record_bytes()),
+            ReadPart::Front => front_bytes.min(index(header.record_bytes())),
             ReadPart::Key => HEADER_BYTES + key_bytes.min(usize::from(header.key_bytes)),
         };
         if cut_off(needed) {

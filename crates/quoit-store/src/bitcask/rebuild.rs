@@ -94,7 +94,7 @@ impl Rebuild {
         // rest of the segment.
         if counts.record_bytes > 0 && size_bytes > counts.record_bytes {
             let scale = size_bytes as f64 / counts.record_bytes as f64;
-            counts.record_count = (counts.record_count as f64 * scale) as u64;
+            counts.record_count = quoit_number::whole(counts.record_count as f64 * scale);
             counts.record_bytes = size_bytes;
         }
         segment.set_counts(&counts);

@@ -6,6 +6,7 @@
 //! file.
 
 use parking_lot::{Mutex, RwLock};
+use quoit_number::index;
 use quoit_seam::{DiskError, DiskFile, ReadAt};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl RecentFile {
     /// Number of the chunk that contains a byte, and the byte's offset in the chunk.
     fn split(&self, offset: u64) -> (usize, usize) {
         let chunk_bytes = self.window.chunk_bytes as u64;
-        ((offset / chunk_bytes) as usize, (offset % chunk_bytes) as usize)
+        (index(offset / chunk_bytes), index(offset % chunk_bytes))
     }
 
     fn chunk(&self, number: usize) -> Option<Arc<RecentChunk>> {

@@ -25,6 +25,7 @@
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use quoit_model::hash::{Identity, Partition};
+use quoit_number::low_u32;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Alignment of records in bytes.
@@ -205,7 +206,7 @@ pub fn has_magic(bytes: &[u8]) -> bool {
 }
 
 fn header_check(bytes: &[u8; HEADER_BYTES], position: &Position) -> [u8; 4] {
-    (xxh3_64_with_seed(&bytes[8..], position.seed()) as u32).to_le_bytes()
+    low_u32(xxh3_64_with_seed(&bytes[8..], position.seed())).to_le_bytes()
 }
 
 fn u16_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u16 {

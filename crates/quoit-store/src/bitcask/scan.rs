@@ -5,6 +5,7 @@ use super::record::{
     self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,
 };
 use crate::error::StoreError;
+use quoit_number::index;
 use quoit_planted::PlantedFault;
 use quoit_seam::DiskFile;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ impl Scan {
                 self.skip(header.padded_bytes());
                 continue;
             }
-            let body_bytes = (header.record_bytes() - HEADER_BYTES as u64) as usize;
+            let body_bytes = index(header.record_bytes() - HEADER_BYTES as u64);
             let body = self.window.read(offset + HEADER_BYTES as u64, body_bytes)?;
             if body.len() < body_bytes {
                 // The file ends within the record, or its size is wrong.
@@ -180,16 +181,16 @@ impl Window {
     /// The bytes from `offset` on; fewer than `size` only at the end of the file.
     fn read(&mut self, offset: u64, size: usize) -> Result<&[u8], StoreError> {
         let left = self.size_bytes.saturating_sub(offset);
-        let size = left.min(size as u64) as usize;
+        let size = index(left.min(size as u64));
         let held = self.at..=self.at + self.bytes.len() as u64;
         if !held.contains(&offset) || !held.contains(&(offset + size as u64)) {
-            let wanted = left.min(size.max(WINDOW_BYTES) as u64) as usize;
+            let wanted = index(left.min(size.max(WINDOW_BYTES) as u64));
             self.bytes.resize(wanted, 0);
             let count = self.file.read_at(&mut self.bytes, offset)?;
             self.bytes.truncate(count);
             self.at = offset;
         }
-        let start = (offset - self.at) as usize;
+        let start = index(offset - self.at);
         let end = (start + size).min(self.bytes.len());
         Ok(&self.bytes[start.min(end)..end])
     }

@@ -22,6 +22,7 @@
 use super::record::ALIGNMENT_BYTES;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
+use quoit_number::{index, length_u32, low_u16, low_u32, or_zero, saturating_i64};
 use quoit_seam::DiskFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -76,8 +77,8 @@ pub struct PreviousSegment {
 impl SegmentHeader {
     /// The header's bytes.
     #[must_use]
-    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
-        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    pub fn encode(&self) -> [u8; index(SEGMENT_HEADER_BYTES)] {
+        let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
         bytes[10..12].copy_from_slice(&u16::from(self.origin == Origin::Merge).to_le_bytes());
@@ -87,7 +88,7 @@ impl SegmentHeader {
         bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.created_unix_secs.to_le_bytes());
         if let Some(previous) = self.previous {
-            let units = (previous.end_bytes / ALIGNMENT_BYTES as u64) as u32;
+            let units = length_u32(index(previous.end_bytes) / ALIGNMENT_BYTES);
             bytes[48..52].copy_from_slice(&(HAS_PREVIOUS | previous.number).to_le_bytes());
             bytes[52..56].copy_from_slice(&units.to_le_bytes());
         }
@@ -104,7 +105,7 @@ impl SegmentHeader {
 
     /// True if these are the first bytes of a segment in a format version that this release does not know.
     #[must_use]
-    pub fn is_of_newer_version(bytes: &[u8; SEGMENT_HEADER_BYTES as usize]) -> bool {
+    pub fn is_of_newer_version(bytes: &[u8; index(SEGMENT_HEADER_BYTES)]) -> bool {
         let check = xxh3_64(&bytes[..CHECKED_BYTES]).to_le_bytes();
         bytes[0..8] == MAGIC && bytes[8..10] != VERSION.to_le_bytes() && bytes[56..] == check
     }
@@ -118,7 +119,7 @@ impl SegmentHeader {
 
     /// Decodes a header, or returns a description of what is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let bytes: &[u8; SEGMENT_HEADER_BYTES as usize] =
+        let bytes: &[u8; index(SEGMENT_HEADER_BYTES)] =
             bytes.first_chunk().ok_or("the file is shorter than a segment's header")?;
         let u64_at = |at: usize| {
             let mut eight = [0; 8];
@@ -131,14 +132,14 @@ impl SegmentHeader {
         if u64_at(CHECKED_BYTES) != xxh3_64(&bytes[..CHECKED_BYTES]) {
             return Err("the checksum of the segment's header is wrong".into());
         }
-        let version = u64_at(8) as u16;
+        let version = low_u16(u64_at(8));
         if version != VERSION {
             return Err(format!(
                 "segment of format version {version}, this release reads {VERSION}: \
                  start the release that wrote it"
             ));
         }
-        let before = u64_at(48) as u32;
+        let before = low_u32(u64_at(48));
         Ok(Self {
             origin: if bytes[10] == 0 { Origin::Log } else { Origin::Merge },
             number: (u64_at(8) >> 32) as u32,
@@ -236,13 +237,13 @@ impl Segment {
     /// Counts a record that the index refers to from now on.
     pub fn count_live(&self, class: SizeClass) {
         self.live_count.fetch_add(1, Ordering::Relaxed);
-        self.live_bytes.fetch_add(class.size_bytes_max() as i64, Ordering::Relaxed);
+        self.live_bytes.fetch_add(signed_bytes(class), Ordering::Relaxed);
     }
 
     /// Counts a record that the index no longer refers to.
     pub fn count_dead(&self, class: SizeClass) {
         self.live_count.fetch_sub(1, Ordering::Relaxed);
-        self.live_bytes.fetch_sub(class.size_bytes_max() as i64, Ordering::Relaxed);
+        self.live_bytes.fetch_sub(signed_bytes(class), Ordering::Relaxed);
     }
 
     /// Counts a removal that a merge had to keep.
@@ -256,8 +257,8 @@ impl Segment {
         SegmentCounts {
             record_count: self.record_count.load(Ordering::Relaxed),
             record_bytes: self.record_bytes.load(Ordering::Relaxed),
-            live_count: self.live_count.load(Ordering::Relaxed).max(0) as u64,
-            live_bytes: self.live_bytes.load(Ordering::Relaxed).max(0) as u64,
+            live_count: or_zero(self.live_count.load(Ordering::Relaxed)),
+            live_bytes: or_zero(self.live_bytes.load(Ordering::Relaxed)),
             held_count: self.held_count.load(Ordering::Relaxed),
             expiring_count: self.expiring_count.load(Ordering::Relaxed),
             expires_first_secs: self.expires_first_secs.load(Ordering::Relaxed),
@@ -269,13 +270,18 @@ impl Segment {
     pub fn set_counts(&self, counts: &SegmentCounts) {
         self.record_count.store(counts.record_count, Ordering::Relaxed);
         self.record_bytes.store(counts.record_bytes, Ordering::Relaxed);
-        self.live_count.store(counts.live_count as i64, Ordering::Relaxed);
-        self.live_bytes.store(counts.live_bytes as i64, Ordering::Relaxed);
+        self.live_count.store(saturating_i64(counts.live_count), Ordering::Relaxed);
+        self.live_bytes.store(saturating_i64(counts.live_bytes), Ordering::Relaxed);
         self.held_count.store(counts.held_count, Ordering::Relaxed);
         self.expiring_count.store(counts.expiring_count, Ordering::Relaxed);
         self.expires_first_secs.store(counts.expires_first_secs, Ordering::Relaxed);
         self.expires_last_secs.store(counts.expires_last_secs, Ordering::Relaxed);
     }
+}
+
+/// The bytes of a record of a class, for a signed count. The highest class has less than 2^38 bytes.
+const fn signed_bytes(class: SizeClass) -> i64 {
+    class.size_bytes_max().cast_signed()
 }
 
 /// Counts of a segment's records and bytes: of all records, and of those that the index refers to.

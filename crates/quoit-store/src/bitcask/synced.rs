@@ -6,6 +6,7 @@
 //! One byte in each record's header is enough for that.
 
 use super::record::ALIGNMENT_BYTES;
+use quoit_number::low_u8;
 
 /// Upper bound of the distance from the durable end of a segment's log to a record in it, as one byte.
 ///
@@ -26,14 +27,14 @@ impl SyncedBefore {
     pub const fn of(unsynced_bytes: u64) -> Self {
         let units = unsynced_bytes.div_ceil(ALIGNMENT_BYTES as u64);
         if units < 8 {
-            return Self(1 + units as u8);
+            return Self(1 + low_u8(units));
         }
         // The highest set bit of `units` is bit e + 2.
         let e = 61 - units.leading_zeros();
         let m = units.div_ceil(1 << (e - 1)) - 8;
         let (e, m) = if m == 8 { (e + 1, 0) } else { (e, m) };
         let code = 1 + 8 * e as u64 + m;
-        if code > u8::MAX as u64 { Self::UNKNOWN } else { Self(code as u8) }
+        if code > u8::MAX as u64 { Self::UNKNOWN } else { Self(low_u8(code)) }
     }
 
     /// The byte in a record's header.

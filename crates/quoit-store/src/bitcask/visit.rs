@@ -17,6 +17,7 @@ use crate::error::StoreError;
 use crate::index::{IndexEntry, Location};
 use crate::keyfile::KeyListing;
 use bytes::Bytes;
+use quoit_number::index;
 use quoit_seam::yield_to_requests;
 use std::ops::Range;
 
@@ -82,7 +83,7 @@ impl LogStore {
             let end = run.iter().map(|record| record.end_bytes_max).max().unwrap_or(start);
             let read = read_run(&table, first.location.segment(), start..end, &mut window)?;
             for record in run {
-                let offset = (record.location.offset_bytes() - start) as usize;
+                let offset = index(record.location.offset_bytes() - start);
                 let bytes = read.get(offset..).unwrap_or_default();
                 let encoded = &names[record.name.clone()];
                 match checked(&self.reader, bytes, record, encoded) {
@@ -176,7 +177,7 @@ fn read_run<'w>(
     window: &'w mut Vec<u8>,
 ) -> Result<&'w [u8], StoreError> {
     let Some(segment) = table.get(segment) else { return Ok(&[]) };
-    let size_bytes = (stretch.end - stretch.start) as usize;
+    let size_bytes = index(stretch.end - stretch.start);
     if window.len() < size_bytes {
         window.resize(size_bytes, 0);
     }
@@ -194,7 +195,7 @@ fn checked<'b>(
     let (segment, offset) = (wanted.location.segment(), wanted.location.offset_bytes());
     let position = Position { store_id: reader.store_id, segment, offset };
     let (header, check) = record::decode(bytes, &position)?;
-    let body = bytes.get(HEADER_BYTES..header.record_bytes() as usize)?;
+    let body = bytes.get(HEADER_BYTES..index(header.record_bytes()))?;
     let (key, value) = body.split_at(usize::from(header.key_bytes));
     let is_it = header.identity == wanted.place.identity && key == encoded;
     let is_whole = is_it && record::body_check(reader.store_id, body) == check;

@@ -19,6 +19,7 @@ use crate::keyfile::KeyFile;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_number::length_u32;
 use quoit_planted::PlantedFault;
 use quoit_seam::Pace;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl MergeTarget {
             if header.kind != RecordKind::Put {
                 self.segment.count_held();
             }
-            at += header.padded_bytes() as usize;
+            at += quoit_number::index(header.padded_bytes());
         }
         self.end += written;
         self.slice.clear();
@@ -246,7 +247,7 @@ impl<'m> Copier<'m> {
         let (key, value) = record.body.split_at(record.key().len());
         let expired = Record { meta: header.meta, value: Bytes::copy_from_slice(value) };
         if let Some(Record { meta, value }) = after_expiry(&expired) {
-            let value_bytes = value.len() as u32;
+            let value_bytes = length_u32(value.len());
             let tombstone = RecordHeader { value_bytes, meta, ..*header };
             let location = self.push(&tombstone, &[key, &value].concat())?;
             let size = tombstone.record_bytes();
