@@ -5,7 +5,8 @@
 //! every node and engine.
 
 use crate::record::RecordMeta;
-use crate::tag::{N_VAL_CLASS_COUNT, TAG_BITS, Tag};
+use crate::tag::{N_VAL_CLASS_COUNT, N_VAL_CLASS_MAX, TAG_BITS, Tag};
+use quoit_number::{low_u32, saturating_u32};
 
 /// Binary logarithm of the number of parts of a range.
 pub const SPLIT_BITS: u32 = 4;
@@ -85,8 +86,7 @@ pub struct Scope {
 /// The hour of a point in time, counted from 1970.
 #[must_use]
 pub const fn hour_of(unix_secs: u64) -> u32 {
-    let hour = unix_secs / HOUR_SECS as u64;
-    if hour > u32::MAX as u64 { u32::MAX } else { hour as u32 }
+    saturating_u32(unix_secs / HOUR_SECS as u64)
 }
 
 /// The part of a record by which copies are compared.
@@ -156,11 +156,11 @@ impl Digests {
 /// A digest cut to 32 bits. Two digests that are equal by chance under one salt differ under another.
 #[must_use]
 pub const fn salted(digest: u64, salt: u64) -> u32 {
-    finish(digest ^ salt) as u32
+    low_u32(finish(digest ^ salt))
 }
 
 pub(crate) fn class_place(n_val_class: u8) -> usize {
-    usize::from(n_val_class).min(N_VAL_CLASS_COUNT - 1)
+    usize::from(n_val_class.min(N_VAL_CLASS_MAX))
 }
 
 /// The value that a leaf adds to the digest of its class.

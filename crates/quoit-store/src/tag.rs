@@ -5,8 +5,11 @@ use quoit_model::hash::Identity;
 /// Number of identity bits in a tag.
 pub const TAG_BITS: u32 = 40;
 
+/// The highest n_val class.
+pub(crate) const N_VAL_CLASS_MAX: u8 = 15;
+
 /// Number of n_val classes; each has digests of its own.
-pub const N_VAL_CLASS_COUNT: usize = 16;
+pub const N_VAL_CLASS_COUNT: usize = N_VAL_CLASS_MAX as usize + 1;
 
 /// The highest 40 bits of an identity. The index keeps no more of a record's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -13,6 +13,7 @@
 
 use crate::compare::Leaf;
 use crate::tag::Tag;
+use quoit_number::{low_u8, low_u32};
 
 /// Size of an encoded entry, in bytes.
 pub const ENTRY_BYTES: usize = 21;
@@ -51,7 +52,7 @@ impl Location {
     /// Number of the segment.
     #[must_use]
     pub const fn segment(self) -> u32 {
-        (self.0 >> Self::OFFSET_BITS) as u32
+        low_u32(self.0 >> Self::OFFSET_BITS)
     }
 
     /// Offset of the record in the segment, in bytes.
@@ -82,12 +83,12 @@ impl SizeClass {
         };
         let units = limited.div_ceil(Self::UNIT_BYTES);
         if units < 8 {
-            return Self(units as u8);
+            return Self(low_u8(units));
         }
         let exponent = units.ilog2() - 3;
         let mantissa = units.div_ceil(1 << exponent);
         // A mantissa that rounds up to 16 is the first of the next exponent: the sum carries.
-        Self((8 * exponent as u64 + mantissa) as u8)
+        Self(low_u8(8 * exponent as u64 + mantissa))
     }
 
     /// The maximum size in bytes of a record of this class.

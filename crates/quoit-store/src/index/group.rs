@@ -10,6 +10,7 @@ use super::page::{
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
 use super::sums::Tally;
 use crate::tag::{TAG_BITS, Tag};
+use quoit_number::{low_u8, low_u32};
 use std::ops::Range;
 
 /// Number of pages at which a group is split. A group that cannot be split grows further.
@@ -36,8 +37,8 @@ impl GroupSlot {
     }
 
     fn set_first(&mut self, tag: Tag) {
-        self.first_high = (tag.number() >> 8) as u32;
-        self.first_low = tag.number() as u8;
+        self.first_high = low_u32(tag.number() >> 8);
+        self.first_low = low_u8(tag.number());
     }
 
     fn count(&self) -> usize {
@@ -349,7 +350,8 @@ fn fill(
         rest = others;
         let page = reuse.pop().unwrap_or_else(|| slab.take());
         entries_mut(slab.page_mut(page))[..count].copy_from_slice(these);
-        let mut slot = GroupSlot { first_high: 0, first_low: 0, count: count as u8, page };
+        let count = u8::try_from(count).expect("a page has at most 64 entries");
+        let mut slot = GroupSlot { first_high: 0, first_low: 0, count, page };
         slot.set_first(tag_of(&these[0]));
         slots.push(slot);
     }

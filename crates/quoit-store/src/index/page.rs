@@ -4,6 +4,7 @@
 
 use super::entry::{ENTRY_BYTES, tag_of};
 use crate::tag::Tag;
+use quoit_number::index;
 
 /// Capacity of a page in entries.
 pub(super) const PAGE_ENTRIES: usize = 64;
@@ -40,7 +41,7 @@ pub(super) fn lower_bound(entries: &[EntryBytes], tag: Tag, first: Tag, end: u64
     let guess = ((tag.number() - first.number()) * count as u64 / span).min(count as u64 - 1);
     // Invariant: all entries before `low` have lower tags, all entries from `high` on do not.
     let (mut low, mut high) = (0, count);
-    let mut probe = guess as usize;
+    let mut probe = index(guess);
     let mut step = 1;
     if tag_of(&entries[probe]) < tag {
         low = probe + 1;

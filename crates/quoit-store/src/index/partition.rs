@@ -8,6 +8,7 @@ use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
 use super::sums::{RecordContribution, Sums, Tally};
 use crate::compare::Digests;
 use crate::tag::{TAG_BITS, Tag};
+use quoit_number::index;
 use quoit_planted::planted;
 
 /// Minimum of the bound on the directory's slots. The bound grows by one slot for every
@@ -240,7 +241,7 @@ impl PartitionIndex {
     }
 
     fn group_number(&self, tag: Tag) -> usize {
-        self.directory[(tag.number() >> (TAG_BITS - self.directory_bits)) as usize] as usize
+        self.directory[index(tag.number() >> (TAG_BITS - self.directory_bits))] as usize
     }
 
     fn find(&self, tag: Tag, location: Location) -> Option<(usize, GroupPlace, IndexEntry)> {
@@ -304,9 +305,10 @@ impl PartitionIndex {
     /// Points the directory slots of a group to it.
     fn point_to(&mut self, group: usize) {
         let shift = TAG_BITS - self.directory_bits;
-        let first = (self.groups[group].prefix().number() >> shift) as usize;
-        let end = (self.groups[group].end() >> shift) as usize;
-        self.directory[first..end].fill(group as u32);
+        let first = index(self.groups[group].prefix().number() >> shift);
+        let end = index(self.groups[group].end() >> shift);
+        let group = u32::try_from(group).expect("2^32 groups do not fit in memory");
+        self.directory[first..end].fill(group);
     }
 
     /// Merges the group of `tag` with its buddy, repeatedly, while both together are small enough.
@@ -362,7 +364,7 @@ impl PartitionIndex {
         let (directory, groups) = (&self.directory, &mut self.groups);
         let shift = TAG_BITS - self.directory_bits;
         self.slab.shrink(|from, to, tag| {
-            let group = directory[(tag.number() >> shift) as usize] as usize;
+            let group = directory[index(tag.number() >> shift)] as usize;
             groups[group].rename_page(from, to);
         });
     }

@@ -23,7 +23,8 @@ pub(super) struct PageId(u32);
 impl PageId {
     fn new(chunk: usize, slot: usize) -> Self {
         let chunk = u32::try_from(chunk).expect("2^26 chunks are 4 TB of index");
-        Self(chunk << SLOT_BITS | slot as u32)
+        let slot = u32::try_from(slot).expect("a chunk has at most 48 pages");
+        Self(chunk << SLOT_BITS | slot)
     }
 
     fn chunk(self) -> usize {

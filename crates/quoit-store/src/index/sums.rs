@@ -4,12 +4,13 @@ use super::entry::IndexEntry;
 use super::page::EntryBytes;
 use super::slab::ALLOCATION_OVERHEAD_BYTES;
 use crate::compare::{Digests, Leaf, class_place, compared_hour, contribution};
+use crate::tag::N_VAL_CLASS_MAX;
 use std::collections::BTreeMap;
 
 /// Contribution of a record to counts and digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RecordContribution {
-    pub(crate) class: usize,
+    pub(crate) class: u8,
     pub(crate) bits: u64,
     pub(crate) tombstone: bool,
     /// True for a piece of a record. Pieces are not compared, and `key_count` leaves them out.
@@ -22,7 +23,7 @@ impl RecordContribution {
     pub(crate) fn new(n_val_class: u8, leaf: &Leaf, expires: bool) -> Self {
         let piece = n_val_class == 0;
         Self {
-            class: class_place(n_val_class),
+            class: n_val_class.min(N_VAL_CLASS_MAX),
             bits: if piece { 0 } else { contribution(leaf) },
             tombstone: leaf.tombstone,
             piece,
@@ -100,19 +101,19 @@ impl Tally {
     }
 
     fn toggle_all(&mut self, other: &Self) {
-        self.toggle(usize::from(other.class), other.digest);
+        self.toggle(other.class, other.digest);
         if let Some(others) = &other.others {
             self.others.get_or_insert_default().toggle_all(others);
         }
     }
 
-    fn toggle(&mut self, class: usize, bits: u64) {
-        if class == usize::from(self.class) {
+    fn toggle(&mut self, class: u8, bits: u64) {
+        if class == self.class {
             self.digest ^= bits;
         } else if self.digest == 0 && self.others.is_none() {
-            (self.class, self.digest) = (class as u8, bits);
+            (self.class, self.digest) = (class, bits);
         } else if bits != 0 {
-            self.others.get_or_insert_default().0[class] ^= bits;
+            self.others.get_or_insert_default().0[usize::from(class)] ^= bits;
         }
     }
 }
@@ -212,10 +213,10 @@ impl Sums {
 
     fn toggle(&mut self, share: &RecordContribution) {
         let Some(hour) = share.hour else {
-            self.lasting.0[share.class] ^= share.bits;
+            self.lasting.0[usize::from(share.class)] ^= share.bits;
             return;
         };
-        let key = (hour, share.class as u8);
+        let key = (hour, share.class);
         let bits = self.hours.entry(key).or_default();
         *bits ^= share.bits;
         if *bits == 0 {

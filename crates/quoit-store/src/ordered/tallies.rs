@@ -11,6 +11,7 @@ use crate::engine::RecordMeta;
 use crate::index::{RecordContribution, Sums, TAG_BITS, Tag};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_number::low_u16;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -48,7 +49,7 @@ impl Bucket {
         self.tombstone_count = by(self.tombstone_count, u32::from(share.tombstone));
         self.expiring_count = by(self.expiring_count, u32::from(share.hour.is_some()));
         if share.hour.is_none() && share.bits != 0 {
-            self.toggle(share.class as u8, share.bits);
+            self.toggle(share.class, share.bits);
         }
     }
 
@@ -178,7 +179,7 @@ impl Tallies {
     }
 
     fn bucket_number(&self, identity: Identity) -> u16 {
-        (Tag::of(identity).number() >> (TAG_BITS - self.bucket_bits)) as u16
+        low_u16(Tag::of(identity).number() >> (TAG_BITS - self.bucket_bits))
     }
 
     /// Counts a change, and adds what has to be stored with it to `writes`.
@@ -190,12 +191,12 @@ impl Tallies {
             // After damage a bucket may have lower counts than it should.
             bucket.count(&share, u32::saturating_sub);
             self.sums.subtract(&share);
-            hours.extend(share.hour.map(|hour| (hour, share.class as u8)));
+            hours.extend(share.hour.map(|hour| (hour, share.class)));
         }
         if let Some(share) = change.after.map(|meta| share_of(change.identity, &meta)) {
             bucket.count(&share, u32::saturating_add);
             self.sums.add(&share);
-            hours.extend(share.hour.map(|hour| (hour, share.class as u8)));
+            hours.extend(share.hour.map(|hour| (hour, share.class)));
         }
         let is_empty = *bucket == Bucket::default();
         let stored = (!is_empty).then(|| bucket.encode());
