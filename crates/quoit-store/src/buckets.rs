@@ -349,7 +349,7 @@ fn front<'a>(at: &RecordAt<'a>) -> &'a [u8] {
 }
 
 fn bucket_bytes(front: &[u8]) -> i64 {
-    BUCKET_BYTES + 3 * front.len() as i64
+    BUCKET_BYTES + 3 * quoit_number::saturating_i64(front.len() as u64)
 }
 
 /// Lists the buckets of a type by scanning keys.

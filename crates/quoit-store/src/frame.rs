@@ -19,6 +19,7 @@ use crate::engine::FRONT_BYTES;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
+use quoit_number::{length_u32, low_u16};
 use std::borrow::Cow;
 use std::cell::Cell;
 use thiserror::Error;
@@ -149,10 +150,12 @@ fn can_be_compressed(size_bytes: usize) -> bool {
     size_bytes >= COMPRESSED_BYTES_MIN && u32::try_from(size_bytes).is_ok()
 }
 
+const _: () = assert!(FRONT_BYTES <= u16::MAX as usize, "the size of the front has 16 bits");
+
 /// The header of a compressed value; the caller has checked the size with [`can_be_compressed`].
 fn header_of(size_bytes: usize) -> [u8; HEADER_BYTES] {
-    let [a, b] = (FRONT_BYTES as u16).to_le_bytes();
-    let [c, d, e, f] = (size_bytes as u32).to_le_bytes();
+    let [a, b] = low_u16(FRONT_BYTES as u64).to_le_bytes();
+    let [c, d, e, f] = length_u32(size_bytes).to_le_bytes();
     [MARK, LZ4, a, b, c, d, e, f]
 }
 

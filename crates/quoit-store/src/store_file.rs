@@ -40,6 +40,7 @@
 use crate::error::StoreError;
 use crate::file_names::{META_NAME, keys_name, log_name};
 use quoit_model::store_opening::LastOpening;
+use quoit_number::{index, length_u32};
 use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -131,7 +132,7 @@ impl MetaFile {
         let file = disk.open(META_NAME, false)?;
         let mut newest: Option<(u64, u32, Meta)> = None;
         for slot in 0..2 {
-            let mut bytes = vec![0; SLOT_BYTES as usize];
+            let mut bytes = vec![0; index(SLOT_BYTES)];
             let count = file.read_at(&mut bytes, slot * SLOT_BYTES)?;
             let Some((generation, meta)) = decode(&bytes[..count], disk)? else {
                 continue;
@@ -150,10 +151,10 @@ impl MetaFile {
     /// If reading fails, or the file has other contents.
     pub fn check_overwritable(disk: &dyn Disk) -> Result<(), StoreError> {
         let file = disk.open(META_NAME, false)?;
-        let mut bytes = vec![0; 2 * SLOT_BYTES as usize];
+        let mut bytes = vec![0; 2 * index(SLOT_BYTES)];
         let count = file.read_at(&mut bytes, 0)?;
         let is_ours = |slot: &[u8]| slot.starts_with(&MAGIC);
-        let slots = bytes[..count].chunks(SLOT_BYTES as usize);
+        let slots = bytes[..count].chunks(index(SLOT_BYTES));
         if slots.clone().any(is_ours) || bytes[..count].iter().all(|byte| *byte == 0) {
             return Ok(());
         }
@@ -335,7 +336,7 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     bytes.extend_from_slice(&meta.retired_sequence.to_le_bytes());
     bytes.extend_from_slice(&meta.last_created_segment.to_le_bytes());
     bytes.extend_from_slice(&meta.opened_sequence.to_le_bytes());
-    bytes.extend_from_slice(&(meta.retiring.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&length_u32(meta.retiring.len()).to_le_bytes());
     meta.retiring.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     let check = xxh3_64(&bytes);
     bytes.extend_from_slice(&check.to_le_bytes());

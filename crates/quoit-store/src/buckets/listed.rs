@@ -49,7 +49,7 @@ impl Witness {
     }
 
     pub(super) fn cost_bytes(&self) -> i64 {
-        WITNESS_BYTES + self.encoded.len() as i64
+        WITNESS_BYTES + quoit_number::saturating_i64(self.encoded.len() as u64)
     }
 
     /// True if another witness is of the same record. One name in two partitions is two records.

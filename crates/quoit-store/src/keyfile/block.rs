@@ -7,6 +7,7 @@
 //! ```
 
 use super::entry::{push_varint, read_suffix, read_varint};
+use quoit_number::length_u32;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Size of the content in bytes at which a block is closed.
@@ -35,7 +36,7 @@ pub(super) struct BlockAt {
 /// Completes a block that will be written at `offset`. `block` has room for the header in its first
 /// [`HEADER_BYTES`], and then the content.
 pub(super) fn seal(block: &mut [u8], offset: u64) {
-    let size = (block.len() - HEADER_BYTES) as u32;
+    let size = length_u32(block.len() - HEADER_BYTES);
     block[CHECKSUM_BYTES..HEADER_BYTES].copy_from_slice(&size.to_be_bytes());
     let checksum = xxh3_64_with_seed(&block[CHECKSUM_BYTES..], offset);
     block[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_be_bytes());

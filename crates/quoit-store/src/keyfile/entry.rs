@@ -22,6 +22,7 @@ use crate::engine::RecordMeta;
 use crate::index::Location;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, ENCODED_KEY_BYTES_MAX, KeyRef};
+use quoit_number::low_u8;
 use std::cmp::Ordering;
 
 /// Effect of a write on its key.
@@ -231,10 +232,10 @@ pub(super) fn read_suffix(input: &mut &[u8], key: &mut Vec<u8>) -> Option<()> {
 pub(super) fn push_varint(number: u64, out: &mut Vec<u8>) {
     let mut rest = number;
     while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
+        out.push(low_u8(rest) | 0x80);
         rest >>= 7;
     }
-    out.push(rest as u8);
+    out.push(low_u8(rest));
 }
 
 /// Decodes a varint from the front of `input`. Returns `None` if it is cut off or too large.

@@ -20,6 +20,7 @@
 //! size are 0.
 
 use super::block::{BLOCK_BYTES_MAX, BlockAt};
+use quoit_number::length_u32;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Size of a footer in bytes.
@@ -71,7 +72,7 @@ impl KeyFileFooter {
             self.root.offset,
         ];
         numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
-        let small = [self.root.size as u32, self.level_count, VERSION];
+        let small = [length_u32(self.root.size), self.level_count, VERSION];
         small.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
         bytes.extend(xxh3_64(&bytes).to_be_bytes());
         bytes.extend(MAGIC);

@@ -234,7 +234,7 @@ impl FileCursor {
     /// Fills the window from `offset` on. It has at least one whole block, if one is there.
     fn read_window(&mut self, offset: u64) -> Result<(), StoreError> {
         let left = self.source.footer.entries_end - offset;
-        self.fill_window(offset, left.min(WINDOW_BYTES as u64) as usize)?;
+        self.fill_window(offset, quoit_number::index(left.min(WINDOW_BYTES as u64)))?;
         let size = block::size_of_block(&self.window).map_err(self.source.corrupt_at(offset))?;
         if size > self.window.len() && size as u64 <= left {
             self.fill_window(offset, size)?;

@@ -5,6 +5,7 @@ use super::footer::KeyFileFooter;
 use super::writer::KeyFileWriter;
 use crate::error::StoreError;
 use quoit_model::key::KeyRef;
+use quoit_number::index;
 use quoit_seam::Disk;
 use std::cmp::Ordering;
 
@@ -74,12 +75,12 @@ impl KeyRunBuilder {
 }
 
 fn key_at(entries: &[u8], start: u64) -> KeyRef<'_> {
-    let encoded = decode_whole_key(&entries[start as usize..]).map(|(encoded, _)| encoded);
+    let encoded = decode_whole_key(&entries[index(start)..]).map(|(encoded, _)| encoded);
     encoded.and_then(|encoded| KeyRef::decode(encoded).ok()).expect("the builder pushed a key")
 }
 
 fn entry_at(entries: &[u8], start: u64) -> KeyEntry<'_> {
-    decode_whole(&entries[start as usize..]).expect("the builder pushed an entry")
+    decode_whole(&entries[index(start)..]).expect("the builder pushed an entry")
 }
 
 /// Entries of a segment in the order of a key file, one for each record.

@@ -131,9 +131,8 @@ pub(super) fn live_keys(
             break;
         }
         let bucket = key_of(&name).bucket;
-        let live = stripes.iter().enumerate().find_map(|(number, stripe)| {
+        let live = (0..).map(Partition).zip(stripes).find_map(|(partition, stripe)| {
             let (encoded, identity) = stripe.lock().live_key(bucket, now_secs)?;
-            let partition = Partition(number as u16);
             Some(Witness { encoded, identity, partition, place: DataPlace::default() })
         });
         found.extend(live);

@@ -148,7 +148,7 @@ impl RecordCache {
     }
 
     fn guard_of(&self, key: &[u8]) -> usize {
-        self.hashes.hash_one(key) as usize % GUARD_COUNT
+        quoit_number::index(self.hashes.hash_one(key)) % GUARD_COUNT
     }
 }
 

@@ -20,6 +20,7 @@
 //! are archives.
 
 use crate::error::StoreError;
+use quoit_number::index;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -238,7 +239,7 @@ impl Contents {
         let Some(end) = size_bytes.checked_sub(TRAILER_BYTES) else {
             return Err(damaged(path, 0, "it is cut short"));
         };
-        let mut trailer = [0; TRAILER_BYTES as usize];
+        let mut trailer = [0; index(TRAILER_BYTES)];
         file.read_exact_at(&mut trailer, end).map_err(failed)?;
         let mut fields = &trailer[6..];
         let checksum = take::<16>(&mut fields).map_or(0, u128::from_le_bytes);
@@ -247,7 +248,7 @@ impl Contents {
         let (true, Some(count)) = (trailer.starts_with(b"SFA!\x01\x00"), count) else {
             return Err(damaged(path, end, "its end can't be read"));
         };
-        let mut contents = vec![0; count as usize];
+        let mut contents = vec![0; index(count)];
         file.read_exact_at(&mut contents, offset).map_err(failed)?;
         if xxh3_128(&contents) != checksum || !contents.starts_with(b"TOC!") {
             return Err(damaged(path, offset, "the checksum of its table of contents is wrong"));

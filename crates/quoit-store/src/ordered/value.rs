@@ -17,6 +17,7 @@
 
 use crate::engine::RecordMeta;
 use bytes::Bytes;
+use quoit_number::{length_u32, low_u32};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 pub(super) const HEAD_BYTES: usize = 30;
@@ -39,7 +40,7 @@ pub(super) struct ValueHead {
 impl ValueHead {
     /// The head for a body.
     pub(super) fn of(meta: RecordMeta, body: &[u8], is_apart: bool) -> Self {
-        Self { meta, is_apart, body_bytes: body.len() as u32, body_check: xxh3_64(body) }
+        Self { meta, is_apart, body_bytes: length_u32(body.len()), body_check: xxh3_64(body) }
     }
 
     pub(super) fn encode(&self, key: &[u8]) -> [u8; HEAD_BYTES] {
@@ -112,7 +113,7 @@ fn head_check(key: &[u8], head: &[u8]) -> u32 {
     let mut hasher = Xxh3Default::new();
     hasher.update(key);
     hasher.update(head);
-    hasher.digest() as u32
+    low_u32(hasher.digest())
 }
 
 /// The `N` bytes at offset `at`, which the caller has checked to exist.

@@ -19,6 +19,7 @@ use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
+use quoit_number::index;
 use quoit_seam::yield_to_requests;
 use std::cell::{Cell, RefCell};
 
@@ -131,7 +132,7 @@ impl StoreShared {
             let count = match shown_count {
                 0 => FIRST_COUNT,
                 // The number of records that fit if they have the average size of the earlier ones.
-                _ => (left_bytes.saturating_mul(shown_count as u64) / shown_bytes.max(1)) as usize,
+                _ => index(left_bytes.saturating_mul(shown_count as u64) / shown_bytes.max(1)),
             };
             let count = count.clamp(1, count_max - shown_count);
             let names = self.wanted_names(range, after.as_deref(), count, visitor)?;

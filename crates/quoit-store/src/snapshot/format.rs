@@ -104,7 +104,7 @@ impl Footer {
             state_offset: u64_at(bytes, 0),
             state_size: u64_at(bytes, 8),
             partition_count: (counts >> 32) as u32,
-            version: counts as u32,
+            version: quoit_number::low_u32(counts),
             checksum: u64_at(bytes, 24),
         })
     }

@@ -50,7 +50,7 @@ impl Snapshot {
         if footer.state_offset.checked_add(tail_size) != Some(footer_at) {
             return Err(corrupt("the footer contradicts the file's size"));
         }
-        let mut state = vec![0; tail_size as usize];
+        let mut state = vec![0; quoit_number::index(tail_size)];
         file.read_at(&mut state, footer.state_offset)?;
         let mut checksum = Xxh3Default::new();
         checksum.update(&state);
@@ -58,7 +58,7 @@ impl Snapshot {
         if checksum.digest() != footer.checksum {
             return Err(corrupt("the checksum of the footer is wrong"));
         }
-        let table = state.split_off(footer.state_size as usize);
+        let table = state.split_off(quoit_number::index(footer.state_size));
         let rows = table.as_chunks().0.iter().map(Row::decode).collect();
         Ok(Self { file, path, rows, state, entries_end: footer.state_offset })
     }

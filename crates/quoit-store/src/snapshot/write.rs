@@ -76,7 +76,7 @@ impl<'d> SnapshotWriter<'d> {
         let footer = Footer {
             state_offset: self.output.offset(),
             state_size: state.len() as u64,
-            partition_count: self.rows.len() as u32,
+            partition_count: quoit_number::length_u32(self.rows.len()),
             version: VERSION,
             checksum: 0,
         };

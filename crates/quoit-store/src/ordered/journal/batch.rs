@@ -15,6 +15,7 @@
 use super::groups::{MARK_BYTES, Mark};
 use crate::ordered::keys::GROUP_KEY;
 use memchr::memmem;
+use quoit_number::{index, length_u32, low_u16};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
@@ -123,7 +124,8 @@ fn pass_item(journal: &mut impl Read, hash: &mut Xxh3Default) -> io::Result<u64>
     let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
     hash.update(&head);
     let (key_bytes, value_bytes) = sizes(&head);
-    Ok(head.len() as u64 + pass(journal, key_bytes + value_bytes, hash)?)
+    let entry_bytes = u64::from(key_bytes) + u64::from(value_bytes);
+    Ok(head.len() as u64 + pass(journal, entry_bytes, hash)?)
 }
 
 /// Like [`pass_item`], for the first item of a batch. Also returns its mark and keyspace, if it has a mark.
@@ -135,9 +137,10 @@ fn pass_first_item(
     let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
     hash.update(&head);
     let (key_bytes, value_bytes) = sizes(&head);
-    let size_bytes = ITEM_HEAD_BYTES as u64 + key_bytes + value_bytes;
+    let entry_bytes = u64::from(key_bytes) + u64::from(value_bytes);
+    let size_bytes = ITEM_HEAD_BYTES as u64 + entry_bytes;
     if size_bytes + 1 != MARK_ITEM_BYTES as u64 {
-        pass(journal, key_bytes + value_bytes, hash)?;
+        pass(journal, entry_bytes, hash)?;
         return Ok((size_bytes, None));
     }
     let entry: [u8; 1 + MARK_BYTES] = array(journal)?;
@@ -149,9 +152,9 @@ fn pass_first_item(
 }
 
 /// Sizes in bytes of an item's key and stored value.
-pub(super) fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u64, u64) {
+pub(super) fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u16, u32) {
     let [.., k0, k1, _, _, _, _, v0, v1, v2, v3] = *head;
-    (u64::from(u16::from_le_bytes([k0, k1])), u64::from(u32::from_le_bytes([v0, v1, v2, v3])))
+    (u16::from_le_bytes([k0, k1]), u32::from_le_bytes([v0, v1, v2, v3]))
 }
 
 /// The mark in an item, and its keyspace.
@@ -164,9 +167,9 @@ fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: u64) -> Option<(Mark, u64)>
 /// The bytes at [`SIZES_AT`].
 fn mark_sizes() -> [u8; 10] {
     let mut sizes = [0; 10];
-    sizes[0..2].copy_from_slice(&(GROUP_KEY.len() as u16).to_le_bytes());
-    sizes[2..6].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
-    sizes[6..].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
+    sizes[0..2].copy_from_slice(&low_u16(GROUP_KEY.len() as u64).to_le_bytes());
+    sizes[2..6].copy_from_slice(&length_u32(MARK_BYTES).to_le_bytes());
+    sizes[6..].copy_from_slice(&length_u32(MARK_BYTES).to_le_bytes());
     sizes
 }
 
@@ -250,7 +253,7 @@ fn pass(journal: &mut impl Read, size_bytes: u64, hash: &mut Xxh3Default) -> io:
     let mut buffer = [0; 4_096];
     let mut left = size_bytes;
     while left > 0 {
-        let size = left.min(buffer.len() as u64) as usize;
+        let size = index(left.min(buffer.len() as u64));
         journal.read_exact(&mut buffer[..size])?;
         hash.update(&buffer[..size]);
         left -= size as u64;

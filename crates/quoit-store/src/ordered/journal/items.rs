@@ -90,9 +90,9 @@ fn visit_batch(
         let head = front[1..].first_chunk().expect("it has this size");
         let (key_bytes, stored_bytes) = sizes(head);
         let value_bytes = front[13..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let mut key = vec![0; key_bytes as usize];
+        let mut key = vec![0; usize::from(key_bytes)];
         journal.read_exact(&mut key)?;
-        position += front.len() as u64 + key_bytes;
+        position += front.len() as u64 + u64::from(key_bytes);
         take(JournalItem {
             keyspace: u64::from_le_bytes(*keyspace),
             key,
@@ -100,11 +100,11 @@ fn visit_batch(
             kind,
             is_compressed: compression != 0,
             value_bytes,
-            stored_bytes: stored_bytes as u32,
+            stored_bytes,
             journal: Arc::clone(path),
             offset: position,
         });
-        position += stored_bytes;
-        journal.seek_relative(stored_bytes.cast_signed())?;
+        position += u64::from(stored_bytes);
+        journal.seek_relative(i64::from(stored_bytes))?;
     }
 }

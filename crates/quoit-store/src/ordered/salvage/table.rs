@@ -78,8 +78,8 @@ struct BlockHeader {
 impl BlockHeader {
     fn read(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
-        let sum = xxh3_128(&header[..HEADER_SUM_AT]) as u32;
-        let is_whole = header.starts_with(MAGIC) && header[HEADER_SUM_AT..] == sum.to_le_bytes();
+        let sum = xxh3_128(&header[..HEADER_SUM_AT]).to_le_bytes();
+        let is_whole = header.starts_with(MAGIC) && sum.starts_with(&header[HEADER_SUM_AT..]);
         let number = |at: usize| header[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
         is_whole.then_some(Self { kind: header[4], stored_bytes: number(21)?, bytes: number(25)? })
     }

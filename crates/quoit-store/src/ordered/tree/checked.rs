@@ -18,6 +18,7 @@ use super::header::{HEADER_BYTES, TreeHeader};
 use super::sums::{BLOCK_BYTES, ChecksumTable, PIECE_SUMS, SumsFile, UNKNOWN, sum_of};
 use crate::error::StoreError;
 use parking_lot::{Mutex, RwLock};
+use quoit_number::index;
 use quoit_seam::{Disk, DiskFile};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -131,7 +132,7 @@ impl CheckedFile {
         }
         let table = self.table.read();
         for (block, bytes) in (first..).zip(out.chunks(BLOCK_BYTES)) {
-            if table.get(block as usize) != Some(&sum_of(block, bytes)) {
+            if table.get(index(block)) != Some(&sum_of(block, bytes)) {
                 let offset = block * BLOCK_BYTES as u64;
                 return Err(self.damaged(offset, "the bytes are not those that were written"));
             }
@@ -143,7 +144,7 @@ impl CheckedFile {
     fn learn(&self, first: u64, read: &[u8]) {
         let mut table = self.table.write();
         for (block, bytes) in (first..).zip(read.chunks(BLOCK_BYTES)) {
-            if let Some(sum) = table.get_mut(block as usize).filter(|sum| **sum == UNKNOWN) {
+            if let Some(sum) = table.get_mut(index(block)).filter(|sum| **sum == UNKNOWN) {
                 *sum = sum_of(block, bytes);
             }
         }
@@ -153,7 +154,7 @@ impl CheckedFile {
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let Some(first) = first_block(offset, data.len()) else {
             let mut unsaved = self.unsaved.lock();
-            let start = offset as usize;
+            let start = index(offset);
             unsaved.header.0[start..start + data.len()].copy_from_slice(data);
             return Ok(self.file.write_at(data, offset)?);
         };
@@ -161,8 +162,8 @@ impl CheckedFile {
         let mut unsaved = self.unsaved.lock();
         let mut table = self.table.write();
         for (block, bytes) in (first..).zip(data.chunks(BLOCK_BYTES)) {
-            table[block as usize] = sum_of(block, bytes);
-            unsaved.pieces.insert(block as usize / PIECE_SUMS);
+            table[index(block)] = sum_of(block, bytes);
+            unsaved.pieces.insert(index(block) / PIECE_SUMS);
         }
         unsaved.is_written = true;
         Ok(())
@@ -217,7 +218,7 @@ impl CheckedFile {
 }
 
 const fn block_count(size_bytes: u64) -> usize {
-    size_bytes.div_ceil(BLOCK_BYTES as u64) as usize
+    index(size_bytes.div_ceil(BLOCK_BYTES as u64))
 }
 
 /// Number of the first block of a range that is read or written; `None` for a range in the header.

@@ -25,6 +25,7 @@
 
 use super::header::{HEADER_BYTES, TreeHeader};
 use crate::error::StoreError;
+use quoit_number::{index, length_u32, low_u32};
 use quoit_seam::DiskFile;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,8 +57,7 @@ pub(super) const UNKNOWN: u32 = 0;
 
 /// The checksum of a block.
 pub(super) fn sum_of(block: u64, bytes: &[u8]) -> u32 {
-    // The cast keeps the low half.
-    let sum = xxh3_64_with_seed(bytes, block) as u32;
+    let sum = low_u32(xxh3_64_with_seed(bytes, block));
     if sum == UNKNOWN { 1 } else { sum }
 }
 
@@ -89,7 +89,7 @@ impl SumsFile {
 
     /// Reads the last saved state; `None` if no slot is valid.
     pub(super) fn load(&mut self) -> Result<Option<Saved>, StoreError> {
-        let mut front = vec![0; TABLE_AT as usize];
+        let mut front = vec![0; index(TABLE_AT)];
         self.file.read_at(&mut front, 0)?;
         let (first, second) = front.split_at(COPIES_BYTES);
         let slots = [ChecksumSlot::read_copies(first), ChecksumSlot::read_copies(second)];
@@ -171,10 +171,11 @@ impl ChecksumSlot {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.pieces_hash.to_le_bytes());
-        bytes[24..28].copy_from_slice(&(self.pieces.len() as u32).to_le_bytes());
+        bytes[24..28].copy_from_slice(&length_u32(self.pieces.len()).to_le_bytes());
         bytes[HEADER_AT..PIECES_AT].copy_from_slice(&self.header.0);
         for (place, piece) in bytes[PIECES_AT..].as_chunks_mut().0.iter_mut().zip(&self.pieces) {
-            *place = (*piece as u32).to_le_bytes();
+            let piece = u32::try_from(*piece).expect("2^32 pieces belong to a file of 16 PiB");
+            *place = piece.to_le_bytes();
         }
         let sum = xxh3_64(&bytes[..SLOT_SUM_AT]);
         bytes[SLOT_SUM_AT..].copy_from_slice(&sum.to_le_bytes());
@@ -200,7 +201,7 @@ impl ChecksumSlot {
         let (front, sum) = bytes.split_last_chunk().ok_or(IsTorn)?;
         let number =
             |at: usize| front[at..].first_chunk().map_or(0, |read| u64::from_le_bytes(*read));
-        let count = number(24) as u32 as usize;
+        let count = low_u32(number(24)) as usize;
         if xxh3_64(front) != u64::from_le_bytes(*sum)
             || front[..MAGIC.len()] != MAGIC
             || count > NAMED_PIECES_MAX
