@@ -299,7 +299,7 @@ impl Layouts {
                 self.is_complete(layout, partition) || planted!(ReadsNewestLayout)
             };
             let complete = self.live.iter().rposition(is_complete);
-            complete.unwrap_or_default() as u8
+            u8::try_from(complete.unwrap_or_default()).expect("at most LIVE_REMOVED_MAX are live")
         };
         self.reads = self.newest().partitions().map(newest).collect();
     }

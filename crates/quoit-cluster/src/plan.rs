@@ -8,6 +8,7 @@ use crate::plan_id::PlanId;
 use crate::staged::StagedChange;
 use crate::state::State;
 use quoit_model::layout::{Layout, LayoutRequest, LayoutWarning, Movement, Replacement};
+use quoit_number::length_u32;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -171,7 +172,7 @@ impl State {
             staged: self.staged().to_vec(),
             members: planned_members(now, &layout, &outcome),
             transfers: transfers.collect(),
-            partition_count: movement.partition_count() as u32,
+            partition_count: length_u32(movement.partition_count()),
             warnings: layout.warnings(),
             lost: outcome.removed,
             layout,

@@ -1,6 +1,7 @@
 //! The runtime of `openraft`: `tokio`, with randomness that a simulation can seed.
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
+use quoit_number::low_u32;
 use rand_core::{RngCore, impls};
 use std::cell::Cell;
 
@@ -32,7 +33,7 @@ impl RngCore for ThreadRandom {
     }
 
     fn next_u32(&mut self) -> u32 {
-        self.next_u64() as u32
+        low_u32(self.next_u64())
     }
 
     fn fill_bytes(&mut self, bytes: &mut [u8]) {

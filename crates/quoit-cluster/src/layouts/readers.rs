@@ -37,7 +37,10 @@ impl Layouts {
         // In a cluster that grows from one node, some partitions have one reader and others three.
         let readers = partitions().flat_map(|partition| of(partition).cycle().take(count));
         // All readers are in `nodes`, so the search always succeeds.
-        let place = |id: NodeId| nodes.binary_search(&id).unwrap_or_default() as u16;
+        let place = |id: NodeId| {
+            let index = nodes.binary_search(&id).unwrap_or_default();
+            u16::try_from(index).expect("all live layouts together have fewer nodes")
+        };
         let places = readers.map(place).collect();
         Readers { nodes, places }
     }

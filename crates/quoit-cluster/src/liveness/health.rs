@@ -2,6 +2,7 @@
 
 use super::{LivenessSettings, PhiDetector};
 use parking_lot::Mutex;
+use quoit_number::saturating_u64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
@@ -32,7 +33,7 @@ impl Health {
             heard_at_us: AtomicU64::new(0),
             sample_at_us: AtomicU64::new(0),
             suspect_after_us: AtomicU64::new(detector.suspect_after_us()),
-            heartbeat_us: settings.heartbeat_interval.as_micros() as u64,
+            heartbeat_us: saturating_u64(settings.heartbeat_interval.as_micros()),
             sampling: Mutex::new(Sampling { detector, sampled_at_us: 0 }),
         }
     }
@@ -92,7 +93,7 @@ impl Health {
     }
 
     fn us(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.start).as_micros() as u64
+        saturating_u64(now.saturating_duration_since(self.start).as_micros())
     }
 }
 

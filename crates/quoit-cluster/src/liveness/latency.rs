@@ -1,10 +1,12 @@
 //! Latencies of a node's answers.
 
+use quoit_number::{saturating_u32, whole};
+
 /// Buckets per octave of the histogram. A reported percentile is at most a quarter above the true one.
 const BUCKETS_PER_OCTAVE: u32 = 4;
 /// Latencies below this share the first buckets.
 const LATENCY_US_MIN: u32 = 8;
-const BUCKET_COUNT: usize = 27 * BUCKETS_PER_OCTAVE as usize;
+const BUCKET_COUNT: u32 = 27 * BUCKETS_PER_OCTAVE;
 /// Number of latencies at which all counts are halved, so that older latencies count less and less.
 const COUNT_MAX: u32 = 1024;
 /// Weight of a new latency in the mean.
@@ -25,7 +27,7 @@ pub struct Latency {
 #[derive(Debug, Clone)]
 pub(crate) struct LatencyEstimate {
     mean_us: f32,
-    counts: [u32; BUCKET_COUNT],
+    counts: [u32; BUCKET_COUNT as usize],
     count: u32,
     high_us: u32,
     until_update_count: u32,
@@ -35,7 +37,7 @@ impl Default for LatencyEstimate {
     fn default() -> LatencyEstimate {
         LatencyEstimate {
             mean_us: 0.0,
-            counts: [0; BUCKET_COUNT],
+            counts: [0; BUCKET_COUNT as usize],
             count: 0,
             high_us: 0,
             until_update_count: 1,
@@ -49,7 +51,7 @@ impl LatencyEstimate {
             self.mean_us = latency_us as f32;
         }
         self.mean_us += (latency_us as f32 - self.mean_us) * MEAN_WEIGHT;
-        self.counts[bucket_of(latency_us)] += 1;
+        self.counts[bucket_of(latency_us) as usize] += 1;
         self.count += 1;
         self.until_update_count -= 1;
         if self.until_update_count == 0 {
@@ -65,12 +67,13 @@ impl LatencyEstimate {
     }
 
     pub(crate) fn latency(&self) -> Latency {
-        Latency { mean_us: self.mean_us as u32, high_us: self.high_us }
+        let mean_us = saturating_u32(whole(self.mean_us.into()));
+        Latency { mean_us, high_us: self.high_us }
     }
 
     fn percentile_us(&self) -> u32 {
         let mut above_count = self.count / 20;
-        for (bucket, &count) in self.counts.iter().enumerate().rev() {
+        for (bucket, &count) in (0..BUCKET_COUNT).zip(&self.counts).rev() {
             if count > above_count {
                 return end_of(bucket);
             }
@@ -81,17 +84,16 @@ impl LatencyEstimate {
 }
 
 /// Returns the bucket of a latency: its octave, and the two bits after its highest bit.
-fn bucket_of(latency_us: u32) -> usize {
+fn bucket_of(latency_us: u32) -> u32 {
     let latency_us = latency_us.max(LATENCY_US_MIN);
     let octave = latency_us.ilog2() - LATENCY_US_MIN.ilog2();
     let quarter = (latency_us >> (latency_us.ilog2() - 2)) & (BUCKETS_PER_OCTAVE - 1);
-    ((octave * BUCKETS_PER_OCTAVE + quarter) as usize).min(BUCKET_COUNT - 1)
+    (octave * BUCKETS_PER_OCTAVE + quarter).min(BUCKET_COUNT - 1)
 }
 
 /// Returns the smallest latency above a bucket.
-fn end_of(bucket: usize) -> u32 {
-    let (octave, quarter) =
-        (bucket as u32 / BUCKETS_PER_OCTAVE, bucket as u32 % BUCKETS_PER_OCTAVE);
+fn end_of(bucket: u32) -> u32 {
+    let (octave, quarter) = (bucket / BUCKETS_PER_OCTAVE, bucket % BUCKETS_PER_OCTAVE);
     let quarters = u64::from(BUCKETS_PER_OCTAVE + quarter + 1);
     let end_us = (quarters << (octave + LATENCY_US_MIN.ilog2())) / u64::from(BUCKETS_PER_OCTAVE);
     u32::try_from(end_us).unwrap_or(u32::MAX)

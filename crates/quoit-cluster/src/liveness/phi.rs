@@ -5,6 +5,7 @@
 //! earlier signs of life: phi = -log10(probability that a sign of life comes later than now).
 
 use super::LivenessSettings;
+use quoit_number::{saturating_u64, whole};
 use std::collections::VecDeque;
 
 /// Judges silence by the intervals between earlier signs of life. All times are microseconds.
@@ -32,7 +33,7 @@ impl PhiDetector {
             square_sum_us2: 0,
             deviations_max: deviations_at(settings.phi_threshold),
         };
-        detector.push(settings.heartbeat_interval.as_micros() as u64);
+        detector.push(saturating_u64(settings.heartbeat_interval.as_micros()));
         detector
     }
 
@@ -55,7 +56,7 @@ impl PhiDetector {
     #[must_use]
     pub fn suspect_after_us(&self) -> u64 {
         let (mean_us, deviation_us) = self.distribution();
-        (mean_us + self.deviations_max * deviation_us) as u64
+        whole(mean_us + self.deviations_max * deviation_us)
     }
 
     /// Returns the mean, including the acceptable pause, and the standard deviation.

@@ -16,6 +16,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest,
 };
 use prost::Message;
+use quoit_number::length_u32;
 use quoit_wire::internode::code;
 use quoit_wire::internode::control::{
     Append, AppendOutcome, Appended, Ballot, Decision, JoinRequest, Joined, METHOD_APPEND,
@@ -266,7 +267,7 @@ fn membership(
     Ok(MembershipAnswer {
         is_removed: members.is_removed(request.from),
         is_member: members.get(request.from).is_some(),
-        member_count: members.count() as u32,
+        member_count: length_u32(members.count()),
         namesake: namesake.map_or_else(Bytes::new, |member| Bytes::copy_from_slice(&member.id.0)),
     })
 }

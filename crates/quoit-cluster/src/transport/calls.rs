@@ -5,6 +5,7 @@ use super::replies::{Reply, Sink, StreamRef};
 use super::statistics::{MethodCounts, PeerStatistics};
 use crate::liveness::LatencyEstimate;
 use prost::Message;
+use quoit_number::{length_u32, saturating_u64};
 use quoit_wire::internode::{FLAG_LAST, FrameKind, InternodeFrame, Refusal};
 use slab::Slab;
 use std::sync::Arc;
@@ -135,8 +136,8 @@ impl Calls {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
+    pub(super) fn len(&self) -> u32 {
+        length_u32(self.calls.len())
     }
 
     /// Notes that there is a connection with the bounds `window`.
@@ -155,7 +156,7 @@ impl Calls {
 
     /// Checks whether one more request of `size_bytes` may be sent.
     pub(super) fn check_window(&mut self, size_bytes: u64) -> Result<(), CallError> {
-        let outstanding_count = self.calls.len() as u32;
+        let outstanding_count = self.len();
         if self.window.has_room(self.outstanding_bytes, outstanding_count, size_bytes) {
             return Ok(());
         }
@@ -166,7 +167,7 @@ impl Calls {
     /// Returns the number of the next call.
     pub(super) fn next_id(&self) -> u32 {
         // The index is below `CALLS_MAX`, because the window allows no more calls.
-        u32::from(self.sequence) << 16 | self.calls.vacant_key() as u32
+        u32::from(self.sequence) << 16 | length_u32(self.calls.vacant_key())
     }
 
     /// Adds the call with the number that [`next_id`](Self::next_id) returned. `begins_at` is
@@ -256,7 +257,7 @@ impl Calls {
         if self.calls.is_empty() {
             return 0;
         }
-        now.saturating_duration_since(self.progress_at).as_micros() as u64
+        saturating_u64(now.saturating_duration_since(self.progress_at).as_micros())
     }
 }
 

@@ -1,8 +1,10 @@
 //! Errors of calls and of connections.
 
+use quoit_number::saturating_u64;
 use quoit_tls::{failure_words, is_alert};
 use quoit_wire::internode::{HelloError, InternodeFrameError, VersionRange};
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Reason why a call has no answer.
@@ -46,6 +48,14 @@ pub enum CallError {
         /// Time for which the caller waited, in milliseconds.
         after_ms: u64,
     },
+}
+
+impl CallError {
+    /// Returns the error that no answer came within `limit`.
+    #[must_use]
+    pub const fn timeout(limit: Duration) -> CallError {
+        CallError::Timeout { after_ms: saturating_u64(limit.as_millis()) }
+    }
 }
 
 /// Reason why a connection between two nodes ended or was not made.
@@ -98,6 +108,13 @@ pub(super) enum Fault {
     CallTwice { call: u32 },
     #[error("the node is no longer a peer at this address")]
     Retired,
+}
+
+impl Fault {
+    /// Returns the fault that `what` did not come within `limit`.
+    pub(super) const fn timeout(what: &'static str, limit: Duration) -> Fault {
+        Fault::Timeout { what, after_ms: saturating_u64(limit.as_millis()) }
+    }
 }
 
 impl From<std::io::Error> for Fault {

@@ -352,6 +352,6 @@ async fn within<T>(
 ) -> Result<T, Fault> {
     match timeout(limit, future).await {
         Ok(result) => result,
-        Err(_) => Err(Fault::Timeout { what, after_ms: limit.as_millis() as u64 }),
+        Err(_) => Err(Fault::timeout(what, limit)),
     }
 }

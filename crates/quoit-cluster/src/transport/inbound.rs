@@ -7,6 +7,7 @@ use super::outbox::{FailedWrite, Inner, Outbox, Urgency};
 use super::statistics::{MethodCounts, ServiceStatistics};
 use parking_lot::MutexGuard;
 use prost::Message;
+use quoit_number::saturating_u64;
 use quoit_wire::internode::{FLAG_LAST, FrameKind, FramePrefix, Payload, Refusal, code};
 use std::collections::BTreeMap;
 use std::io;
@@ -97,7 +98,7 @@ impl Inbound {
         match inner.append(prefix, header, payload, self.frame_bytes_max) {
             Ok(size_bytes) => {
                 if let Some(stream) = inner.state.streams.get_mut(&request.call) {
-                    stream.window_bytes -= size_bytes as i64;
+                    stream.window_bytes = stream.window_bytes.saturating_sub_unsigned(size_bytes);
                 }
                 if is_last {
                     inner.state.finish(request);
@@ -240,13 +241,15 @@ impl Inbound {
 
     /// Returns the time for which the peer has sent nothing, in microseconds.
     pub(super) fn silent_us(&self, now: Instant) -> u64 {
-        let since_start_us = now.saturating_duration_since(self.start).as_micros() as u64;
-        since_start_us.saturating_sub(self.heard_after_us.load(Ordering::Relaxed))
+        self.since_start_us(now).saturating_sub(self.heard_after_us.load(Ordering::Relaxed))
     }
 
     pub(super) fn heard(&self, now: Instant) {
-        let since_start = now.saturating_duration_since(self.start);
-        self.heard_after_us.store(since_start.as_micros() as u64, Ordering::Relaxed);
+        self.heard_after_us.store(self.since_start_us(now), Ordering::Relaxed);
+    }
+
+    fn since_start_us(&self, now: Instant) -> u64 {
+        saturating_u64(now.saturating_duration_since(self.start).as_micros())
     }
 
     pub(super) fn statistics(&self) -> ServiceStatistics {

@@ -213,7 +213,6 @@ impl InboundDriver {
         let limit = self.context.settings.limits.idle_timeout;
         let silence = Duration::from_micros(self.inbound.silent_us(now));
         let left = limit.checked_sub(silence).filter(|left| !left.is_zero());
-        let after_ms = limit.as_millis() as u64;
-        left.ok_or(Fault::Timeout { what: "sign of life", after_ms })
+        left.ok_or(Fault::timeout("sign of life", limit))
     }
 }

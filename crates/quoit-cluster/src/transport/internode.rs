@@ -401,7 +401,7 @@ impl Internode {
         };
         match timeout(limit, exchange).await {
             Ok(result) => result,
-            Err(_) => Err(CallError::Timeout { after_ms: limit.as_millis() as u64 }),
+            Err(_) => Err(CallError::timeout(limit)),
         }
     }
 

@@ -161,7 +161,7 @@ impl LaneState {
     /// Updates the values that are read without the lock.
     pub(super) fn publish(&self, calls: &Calls) {
         let latency = calls.latency.latency();
-        self.pending_count.store(calls.len() as u32, Ordering::Relaxed);
+        self.pending_count.store(calls.len(), Ordering::Relaxed);
         self.mean_us.store(latency.mean_us, Ordering::Relaxed);
         self.high_us.store(latency.high_us, Ordering::Relaxed);
     }

@@ -12,6 +12,7 @@ use super::read_room;
 use super::security::Proven;
 use super::settings::InternodeSettings;
 use bytes::BytesMut;
+use quoit_number::saturating_u64;
 use quoit_wire::internode::{FrameKind, FramePrefix, InternodeDecoder};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -202,10 +203,7 @@ impl<'a> OutboundDriver<'a> {
         let silence = self.heard_at.elapsed();
         let limit = self.settings.limits.idle_timeout;
         if silence >= limit {
-            return Err(Fault::Timeout {
-                what: "sign of life",
-                after_ms: limit.as_millis() as u64,
-            });
+            return Err(Fault::timeout("sign of life", limit));
         }
         let patience = match self.lane.pending_count() {
             0 => self.patience,
@@ -228,8 +226,8 @@ impl<'a> OutboundDriver<'a> {
 fn heartbeats(every: Duration, start: Instant) -> Interval {
     let since_start_us = start.elapsed().as_micros();
     let until_next_us = every.as_micros() - since_start_us % every.as_micros().max(1);
-    let mut heartbeats =
-        interval_at(Instant::now() + Duration::from_micros(until_next_us as u64), every);
+    let until_next = Duration::from_micros(saturating_u64(until_next_us));
+    let mut heartbeats = interval_at(Instant::now() + until_next, every);
     heartbeats.set_missed_tick_behavior(MissedTickBehavior::Skip);
     heartbeats
 }

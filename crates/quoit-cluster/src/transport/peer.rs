@@ -327,7 +327,7 @@ impl Peer {
         match timeout(limit, replies.next()).await {
             Ok(Some((_, answer))) => answer,
             Ok(None) => Err(CallError::Disconnected("the call has vanished".into())),
-            Err(_) => Err(CallError::Timeout { after_ms: limit.as_millis() as u64 }),
+            Err(_) => Err(CallError::timeout(limit)),
         }
     }
 

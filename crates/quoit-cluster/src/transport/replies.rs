@@ -5,6 +5,7 @@ use super::error::CallError;
 use super::peer::Peer;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_number::length_u32;
 use smallvec::SmallVec;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -178,7 +179,7 @@ impl GatheredAnswer {
         {
             let taken_bytes = reply.header.len() + reply.payload.len();
             // No frame is longer than 4 GiB.
-            stream.peer.extend_window(stream.lane, stream.call, taken_bytes as u32);
+            stream.peer.extend_window(stream.lane, stream.call, length_u32(taken_bytes));
         }
         answered
     }

@@ -8,6 +8,7 @@
 use super::peer::Peer;
 use crate::NodeId;
 use parking_lot::Mutex;
+use quoit_number::saturating_u64;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -83,11 +84,11 @@ impl SuspensionDetector {
 
     fn was_suspended(&self, now: Instant) -> bool {
         let ticked_at_us = self.ticked_at_us.load(Ordering::Relaxed);
-        self.us(now).saturating_sub(ticked_at_us) > PAUSE.as_micros() as u64
+        self.us(now).saturating_sub(ticked_at_us) > saturating_u64(PAUSE.as_micros())
     }
 
     fn us(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.start).as_micros() as u64
+        saturating_u64(now.saturating_duration_since(self.start).as_micros())
     }
 }
 

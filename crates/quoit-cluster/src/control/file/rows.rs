@@ -432,8 +432,9 @@ fn put_rule(
 /// Returns a key of `BUCKET_PROPS`: the length of the type's name (16-bit big-endian), the type's
 /// name, the bucket's name.
 fn bucket_key(bucket_type: &[u8], bucket: &[u8]) -> Vec<u8> {
+    let type_bytes = u16::try_from(bucket_type.len()).expect("checked names are below 64 KiB");
     let mut key = Vec::with_capacity(2 + bucket_type.len() + bucket.len());
-    key.extend_from_slice(&(bucket_type.len() as u16).to_be_bytes());
+    key.extend_from_slice(&type_bytes.to_be_bytes());
     key.extend_from_slice(bucket_type);
     key.extend_from_slice(bucket);
     key
