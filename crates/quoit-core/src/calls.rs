@@ -34,7 +34,7 @@ pub(crate) async fn call_while_up(
             Ok(Some((_, answer))) => return answer,
             Ok(None) => return Err(CallError::Disconnected("the call has vanished".into())),
             Err(_) if Instant::now() >= deadline => {
-                return Err(CallError::Timeout { after_ms: limit.as_millis() as u64 });
+                return Err(CallError::timeout(limit));
             }
             Err(_) if !peer.is_up() => {
                 return Err(CallError::Disconnected("the node has fallen silent".into()));

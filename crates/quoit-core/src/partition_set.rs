@@ -51,7 +51,7 @@ impl PartitionSet {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Partition> {
-        let bits = self.0.len() * 8;
-        (0..bits as u16).map(Partition).filter(|partition| self.contains(*partition))
+        let bits = u16::try_from(self.0.len() * 8).unwrap_or(u16::MAX);
+        (0..bits).map(Partition).filter(|partition| self.contains(*partition))
     }
 }

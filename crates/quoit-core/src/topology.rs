@@ -65,6 +65,10 @@ impl LiveLayout {
     }
 }
 
+fn node_index(index: usize) -> NodeIndex {
+    NodeIndex::try_from(index).expect("the live layouts together have fewer nodes")
+}
+
 impl Topology {
     /// Builds the topology of a state of the control plane.
     pub(crate) fn new(state: &State, internode: &Internode) -> Self {
@@ -87,7 +91,7 @@ impl Topology {
             }
         };
         let nodes: Vec<Node> = ids.iter().map(node).collect();
-        let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodeIndex);
+        let place = |id: &NodeId| ids.binary_search(id).ok().map(node_index);
         let layouts: SmallVec<[LiveLayout; 2]> = live
             .iter()
             .map(|layout| {
@@ -101,7 +105,7 @@ impl Topology {
             .map(|partition| {
                 let version = state.layouts().for_reads(Partition(partition)).version();
                 let found = live.iter().position(|layout| layout.version() == version);
-                found.unwrap_or_default() as u8
+                u8::try_from(found.unwrap_or_default()).expect("few layouts are live")
             })
             .collect();
         let unknown =
@@ -178,12 +182,12 @@ impl Topology {
 
     /// Number of partitions.
     pub(crate) fn partition_count(&self) -> u16 {
-        self.reads.len() as u16
+        self.layouts.first().map_or(0, |live| live.layout.ring_size().get())
     }
 
     /// The places of all nodes.
     pub(crate) fn places(&self) -> impl Iterator<Item = NodeIndex> + Clone {
-        0..self.nodes.len() as NodeIndex
+        0..node_index(self.nodes.len())
     }
 
     /// A node by its place.

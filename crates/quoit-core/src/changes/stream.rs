@@ -320,9 +320,10 @@ impl ChangeStream {
             }
             if node.id == own {
                 own_mark = Some(*mark);
-            } else if let Some(peer) = self.feeds.local.reachable(node.id) {
+            } else if let Some(peer) = self.feeds.local.reachable(node.id)
+                && let Ok(slot) = u16::try_from(asked.len())
+            {
                 let question = self.question(node);
-                let slot = asked.len() as u16;
                 if peer
                     .send(METHOD_ASK_CHANGES, &question, b"", Lane::Small, &replies, slot)
                     .is_ok()

@@ -11,6 +11,7 @@ use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_number::length_u32;
 use quoit_store::engine::{Record, RecordMeta};
 use quoit_wire::internode::Payload;
 use quoit_wire::internode::data::MergeRule;
@@ -306,7 +307,7 @@ impl RecordDelivery {
             indexed: record.meta.indexed,
             rule: rule.into(),
             // Frames, and objects with them, are smaller than 4 GB.
-            size_bytes: record.value.len() as u32,
+            size_bytes: length_u32(record.value.len()),
         }
     }
 

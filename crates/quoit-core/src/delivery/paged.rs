@@ -20,6 +20,7 @@ use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer};
 use quoit_model::data_type::pages::PageName;
 use quoit_model::hash::Partition;
+use quoit_number::length_u32;
 use quoit_store::engine::{Record, RecordAt};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::Payload;
@@ -265,7 +266,7 @@ impl RecordDelivery {
             branch: name.branch,
             first: name.first.0,
             // Pages are smaller than frames, and frames than 4 GB.
-            size_bytes: page.as_ref().map_or(0, |page| page.len() as u32),
+            size_bytes: page.as_ref().map_or(0, |page| length_u32(page.len())),
         };
         let header = StagePages {
             staging: sending.staging,

@@ -18,6 +18,7 @@ use quoit_cluster::{IncomingRequest, NodeId, Responder};
 use quoit_model::data_type::CausalClock;
 use quoit_model::data_type::pages::{ItemHash, PageName, PagedObject};
 use quoit_model::hash::Partition;
+use quoit_number::length_u32;
 use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::staging::{
@@ -342,7 +343,7 @@ impl RecordDelivery {
         let staging = state.begin(number, from)?;
         for (name, page) in changes {
             match page {
-                Some(page) => _ = staging.sizes.insert(*name, page.len() as u32),
+                Some(page) => _ = staging.sizes.insert(*name, length_u32(page.len())),
                 None => _ = staging.sizes.remove(name),
             }
         }

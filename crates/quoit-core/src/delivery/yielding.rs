@@ -10,6 +10,7 @@ use super::RecordDelivery;
 use super::pressure::{LatencyJudge, SAMPLES_MIN, TransferActivity, WorkingShare};
 use crate::stats::{Distribution, HistogramSnapshot};
 use parking_lot::Mutex;
+use quoit_number::{index, saturating_u32, whole};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
@@ -69,12 +70,12 @@ impl Yielding {
         self.state.lock().share.is_minimum_rate()
     }
 
-    /// Returns the size of a step whose full size is `whole`, reduced by the share. A request that comes
+    /// Returns the size of a step whose full size is `full`, reduced by the share. A request that comes
     /// during a step may have to wait for the whole step. Resting alone would make fewer requests slow,
     /// but those as slow as before.
-    pub(crate) fn stride(&self, whole: usize) -> usize {
+    pub(crate) fn stride(&self, full: usize) -> usize {
         let share = self.share().max(STRIDE_MIN);
-        (whole as f64 * share).ceil() as usize
+        index(whole((full as f64 * share).ceil()))
     }
 
     /// Rests after work of this duration, as the present share says.
@@ -103,7 +104,8 @@ impl Yielding {
         let now = Some(Instant::now());
         state.received_at = now;
         state.pressed_at = if is_minimum_rate { state.pressed_at } else { now };
-        state.own_pressure().map_or(0, |pressure| (pressure * 100.0).clamp(1.0, 1e6) as u32)
+        let percent = |pressure: f64| whole((pressure * 100.0).clamp(1.0, 1e6));
+        state.own_pressure().map_or(0, |pressure| saturating_u32(percent(pressure)))
     }
 
     /// Notes the start of a transfer from this node.

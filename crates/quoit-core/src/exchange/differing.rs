@@ -41,8 +41,8 @@ impl AntiEntropy {
         // them is not complete.
         let with =
             self.begin_exchange(peer, super::expiry::earliest_hour(self.local.clock.unix_secs()));
-        let step = |class: usize| {
-            let scope = Scope { n_val_class: class as u8, hour_min: with.hour_min };
+        let step = |n_val_class: u8| {
+            let scope = Scope { n_val_class, hour_min: with.hour_min };
             RangeStep::all(partition, scope)
         };
         let mut walk = Walk::new(with.salt, bits(classes).map(step));

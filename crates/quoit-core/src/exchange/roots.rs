@@ -89,11 +89,11 @@ pub(super) fn ask(
     let mut asked = exchange::Compare { layout_version, hour_min, ..Default::default() };
     for shared in all {
         let digests = engine.digests(shared.partition, hour_min)?;
-        let classes = bits(shared.classes).filter(|class| digests.0[*class] != 0);
+        let classes = bits(shared.classes).filter(|class| digests.0[usize::from(*class)] != 0);
         let classes = classes.fold(0, |bits, class| bits | 1 << class);
         asked.partitions.push(u32::from(shared.partition.0));
         asked.classes.push(classes);
-        asked.digests.extend(bits(classes).map(|class| digests.0[class]));
+        asked.digests.extend(bits(classes).map(|class| digests.0[usize::from(class)]));
     }
     Ok(asked)
 }
@@ -107,18 +107,18 @@ pub(super) fn answer(
 ) -> Result<Result<exchange::Compared, MalformedMessage>, StoreError> {
     let Some(theirs) = digests_of(asked) else { return Ok(Err(MalformedMessage)) };
     let mut answer = exchange::Compared::default();
-    for (place, (number, theirs)) in asked.partitions.iter().zip(theirs).enumerate() {
+    for (place, (number, theirs)) in (0..).zip(asked.partitions.iter().zip(theirs)) {
         let found = all.binary_search_by_key(number, |shared| u32::from(shared.partition.0));
         let mut differing = 0;
         match found {
             Ok(found) => {
                 let shared = &all[found];
                 let ours = engine.digests(shared.partition, asked.hour_min)?;
-                let differs = |class: &usize| ours.0[*class] != theirs.0[*class];
-                let classes = bits(shared.classes).filter(differs);
+                let differs = |class: usize| ours.0[class] != theirs.0[class];
+                let classes = bits(shared.classes).filter(|class| differs(usize::from(*class)));
                 differing = classes.fold(0, |bits, class| bits | 1 << class);
             }
-            Err(_) => answer.not_comparable.push(place as u32),
+            Err(_) => answer.not_comparable.push(place),
         }
         answer.differing.push(differing);
     }
@@ -134,18 +134,18 @@ pub(super) fn differing(
         return Err(MalformedMessage);
     }
     let not_comparable: BTreeSet<u32> = answer.not_comparable.iter().copied().collect();
-    let was_compared = |place: &usize| !not_comparable.contains(&(*place as u32));
-    let compared = (0..all.len()).filter(was_compared);
-    let differing = compared.map(|place| SharedPartition {
-        partition: all[place].partition,
-        classes: all[place].classes & answer.differing[place],
+    let told = (0_u32..).zip(all.iter().zip(&answer.differing));
+    let compared = told.filter(|(place, _)| !not_comparable.contains(place));
+    let differing = compared.map(|(_, (shared, differing))| SharedPartition {
+        partition: shared.partition,
+        classes: shared.classes & differing,
     });
     Ok(differing.collect())
 }
 
 /// Returns the positions of the bits that are set.
-pub(super) fn bits(bits: u32) -> impl Iterator<Item = usize> {
-    (0..N_VAL_CLASS_COUNT).filter(move |place| bits & (1 << place) != 0)
+pub(super) fn bits(bits: u32) -> impl Iterator<Item = u8> {
+    (0_u8..).take(N_VAL_CLASS_COUNT).filter(move |place| bits & (1 << place) != 0)
 }
 
 /// Reads the digests of each partition; `None` if their number does not fit the classes.

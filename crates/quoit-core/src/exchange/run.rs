@@ -184,7 +184,7 @@ impl AntiEntropy {
     async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
         let with = self.begin_exchange(peer, first_hour(self.local.clock.unix_secs()));
         let compared = self.compare_roots(&with).await?;
-        let scope = |class: usize| Scope { n_val_class: class as u8, hour_min: with.hour_min };
+        let scope = |n_val_class: u8| Scope { n_val_class, hour_min: with.hour_min };
         let steps: Vec<RangeStep> = compared
             .iter()
             .flat_map(|SharedPartition { partition, classes }| {

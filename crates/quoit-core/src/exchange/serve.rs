@@ -246,5 +246,5 @@ enum Newer {
 /// Returns the answer that no partition can be compared.
 fn passing_over_all(asked: &exchange::Compare) -> Compared {
     let count = asked.partitions.len();
-    Compared { differing: vec![0; count], not_comparable: (0..count as u32).collect() }
+    Compared { differing: vec![0; count], not_comparable: (0..).take(count).collect() }
 }

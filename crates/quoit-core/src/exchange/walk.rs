@@ -14,6 +14,7 @@ use super::states::{
     MalformedMessage, TagDifference, TagState, differences, read_tags, states, write_tags,
 };
 use quoit_model::hash::Partition;
+use quoit_number::length_u32;
 use quoit_store::compare::{HashRange, SPLIT_COUNT, Scope, salted};
 use quoit_store::engine::Compare;
 use quoit_store::error::StoreError;
@@ -149,7 +150,7 @@ impl Walk {
             if is_listed {
                 let states = states(&page.leaves, self.salt);
                 ranges.listed.push(range.number());
-                ranges.counts.push(states.len() as u32);
+                ranges.counts.push(length_u32(states.len()));
                 write_tags(states.iter().map(|state| (state.tag, state.live)), &mut ranges.tags);
                 ranges.states.extend(states.iter().map(|state| state.state));
                 asked.listed.push((*range, states));
@@ -280,16 +281,16 @@ fn answer_ranges(
         };
         answer.parts.push(ours.iter().zip(theirs).enumerate().map(differs).sum());
     }
-    for (place, (range, theirs)) in listed.iter().enumerate() {
+    for (place, (range, theirs)) in (0..).zip(&listed) {
         let page = engine.leaves(partition, scope, *range, Tag::MIN, CROWD_COUNT)?;
         if page.next.is_some() {
-            answer.overfull.push(place as u32);
+            answer.overfull.push(place);
             answer.counts.push(0);
             continue;
         }
         // The roles are those of the asking node: its states are "ours", this node's are "theirs".
         let differing = differences(theirs, &states(&page.leaves, salt));
-        answer.counts.push(differing.len() as u32);
+        answer.counts.push(length_u32(differing.len()));
         let is_live = |side: Option<TagState>| side.is_some_and(|state| state.live);
         let tags = differing.iter().map(|each| (each.tag, is_live(each.theirs)));
         write_tags(tags, &mut answer.tags);

@@ -18,6 +18,7 @@
 use super::references::{HintReference, References};
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_number::low_u32;
 use quoit_seam::{Disk, DiskFile, replace_file};
 use quoit_store::error::StoreError;
 use std::sync::Arc;
@@ -91,12 +92,16 @@ impl HintEntry {
 
 pub(super) fn seal(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
-    out.extend_from_slice(&(xxh3_64(bytes) as u32).to_le_bytes());
+    out.extend_from_slice(&checksum_of(bytes));
 }
 
 fn opened(bytes: &[u8]) -> Option<&[u8]> {
     let (content, checksum) = bytes.split_at_checked(ENTRY_BYTES - 4)?;
-    (checksum == (xxh3_64(content) as u32).to_le_bytes()).then_some(content)
+    (checksum == checksum_of(content)).then_some(content)
+}
+
+fn checksum_of(bytes: &[u8]) -> [u8; 4] {
+    low_u32(xxh3_64(bytes)).to_le_bytes()
 }
 
 pub(super) fn header() -> Vec<u8> {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexPosition;
+use quoit_number::{length_u32, saturating_u64};
 use quoit_wire::internode::data::{KeySpan, ScanSpan, TermSpan};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -195,7 +196,7 @@ impl IndexResults {
         if let Some(matches) = &matches {
             self.result_count += matches.len() as u64;
         } else if let Some(begun) = self.begun.take() {
-            let time_us = begun.elapsed().as_micros() as u64;
+            let time_us = saturating_u64(begun.elapsed().as_micros());
             self.under_way.stats().record_index_query(time_us, self.result_count);
         }
         Ok(matches)
@@ -209,7 +210,7 @@ impl IndexResults {
         }
         let Some(positions) = sources.next(count_max).await? else { return Ok(None) };
         if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(positions.len() as u32);
+            *left = left.saturating_sub(length_u32(positions.len()));
             self.last = positions.last().cloned();
         }
         let of_keys = matches!(self.query.selection, IndexSelection::Keys(_));

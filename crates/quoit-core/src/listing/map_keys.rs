@@ -10,6 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_mapreduce::ScriptEngine;
+use quoit_number::length_u32;
 use quoit_seam::yield_to_requests;
 use quoit_wire::internode::maps::{EndJob, MapKeys, MappedKeys};
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl Listings {
                 yield_to_requests();
             }
         }
-        Ok(MappedKeys { done_count: done_count as u32, outputs: mapper.finish() })
+        Ok(MappedKeys { done_count: length_u32(done_count), outputs: mapper.finish() })
     }
 
     /// Sets the engine with which this node runs scripts of other nodes' jobs. Without one it leaves

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use quoit_mapreduce::{Input, MapFunction, PhaseFault, PhaseKind, ScriptCall};
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
+use quoit_number::{index, length_u32};
 use quoit_store::engine::{Access, RecordAt, RecordRef, Shown};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::maps::{MapCounts, MapFailure, MapOutputKind};
@@ -69,7 +70,7 @@ impl<'w> NodeMapper<'w> {
 
     /// Number of records that the phase was given.
     pub(crate) const fn input_count(&self) -> usize {
-        self.counts.inputs as usize
+        index(self.counts.inputs)
     }
 
     /// True if the phase has failed: the rest of the batch does not matter.
@@ -84,7 +85,7 @@ impl<'w> NodeMapper<'w> {
 
     fn fail(&mut self, fault: PhaseFault) {
         let PhaseFault { phase, error, input, stack, .. } = fault;
-        let phase = phase as u32;
+        let phase = length_u32(phase);
         self.failed = Some(MapFailure { phase, error, input, stack, of_filter: false });
     }
 

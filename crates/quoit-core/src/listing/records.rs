@@ -17,6 +17,7 @@ use quoit_model::object::Object;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::encode_riak_object;
 use quoit_model::segments::Segments;
+use quoit_number::length_u32;
 use quoit_store::engine::{Access, Fetch, Record, RecordMeta};
 use quoit_wire::internode::data::{
     KeySpan, RecordSpan, RecordSummary, Scan, ScanSpan, Scanned, SegmentSpan,
@@ -181,7 +182,7 @@ impl Listings {
             key: Bytes::new(),
             riak_clock: if riak_form { riak_clock_of(&clock) } else { Bytes::new() },
             clock: encode_context(&clock),
-            sibling_count: object.siblings.len() as u32,
+            sibling_count: length_u32(object.siblings.len()),
             size_bytes,
             modified_secs: object.last_modified_us() / 1_000_000,
             tombstone: record.meta.tombstone,

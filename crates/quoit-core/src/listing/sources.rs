@@ -14,6 +14,7 @@ use crate::votes::{NodeIndex, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::Lane;
 use quoit_model::key::BucketRef;
+use quoit_number::length_u32;
 use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::{METHOD_SCAN, Scan, ScanSpan, Scanned};
@@ -231,7 +232,7 @@ impl Sources {
             partitions: source.share.partitions.to_bytes(),
             layout_version: self.topology.layout_version(),
             after: source.after.clone(),
-            count_max: count_max as u32,
+            count_max: length_u32(count_max),
             pattern,
             span: Some(span),
             state_version: self.topology.version(),

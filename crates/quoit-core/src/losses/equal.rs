@@ -18,7 +18,7 @@ use quoit_planted::planted;
 use quoit_store::compare::{HashRange, Scope};
 use quoit_store::engine::{Access, Before, Decision, KeyRange, Record, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
-use quoit_store::index::{N_VAL_CLASS_COUNT, Tag};
+use quoit_store::index::Tag;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::sleep;
@@ -171,9 +171,9 @@ impl LossRecovery {
         // A class without records has the digest 0. It is left out, since looking for its records would
         // read all heads.
         let digests = engine.digests(partition, 0)?;
-        let others = (0..N_VAL_CLASS_COUNT).filter(|class| classes & (1 << class) == 0);
-        for class in others.filter(|class| digests.0[*class] != 0) {
-            let scope = Scope { n_val_class: class as u8, hour_min: 0 };
+        let others = (0_u8..).zip(&digests.0).filter(|(class, _)| classes & (1 << *class) == 0);
+        for (n_val_class, _) in others.filter(|(_, digest)| **digest != 0) {
+            let scope = Scope { n_val_class, hour_min: 0 };
             let mut from = Some(Tag::MIN);
             while let Some(tag) = from {
                 let page = engine.leaves(partition, scope, HashRange::ALL, tag, PAGE_COUNT)?;

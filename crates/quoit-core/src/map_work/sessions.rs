@@ -7,6 +7,7 @@ use super::work::NodeWork;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_mapreduce::{ScriptCall, ScriptEngine, ScriptFault, ScriptSession};
+use quoit_number::saturating_u64;
 use quoit_seam::Clock;
 use quoit_wire::internode::maps::MapWork;
 use std::collections::BTreeMap;
@@ -177,7 +178,7 @@ impl MapSessions {
     /// Drops sessions that were not used lately. True if sessions remain.
     pub(crate) fn sweep(&self, now_us: u64) -> bool {
         let mut kept = self.kept.lock();
-        let idle_us = IDLE.as_micros() as u64;
+        let idle_us = saturating_u64(IDLE.as_micros());
         kept.idle.retain(|_, (used_us, _)| now_us.saturating_sub(*used_us) < idle_us);
         kept.is_swept = !kept.idle.is_empty() || !kept.in_use.is_empty();
         kept.is_swept

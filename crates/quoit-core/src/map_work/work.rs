@@ -8,6 +8,7 @@ use quoit_mapreduce::{
 };
 use quoit_model::etf::{Limits, Term};
 use quoit_model::object::Object;
+use quoit_number::length_u32;
 use quoit_wire::internode::maps::{MapInput, MapObject, MapOutputKind, MapWork};
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ impl NodeWork {
         let sent = MapWork {
             has_scripts: is_script || reduces_by_script,
             job: job.clone(),
-            phase: place as u32,
+            phase: length_u32(place),
             function: term_of(kind.clone()),
             reduce: reduce.clone().map(|function| term_of(PhaseKind::Reduce(function))),
         };

@@ -5,6 +5,7 @@ use super::manifest::NamedFile;
 use super::table::TableRow;
 use super::{ReapRecord, ReapSequence};
 use bytes::Bytes;
+use quoit_number::{index, length_u32};
 use quoit_seam::{Disk, DiskFile, ReadAt};
 use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
@@ -52,7 +53,7 @@ impl LogFile {
         file.write_at(&file_head(number, salt), 0)?;
         file.sync()?;
         disk.sync_directory()?;
-        Ok(Self { durable_bytes: FILE_HEAD_BYTES as u32, ..Self::new(file, salt) })
+        Ok(Self { durable_bytes: length_u32(FILE_HEAD_BYTES), ..Self::new(file, salt) })
     }
 
     /// Returns the entry of this file in the manifest.
@@ -99,7 +100,7 @@ pub(super) fn number_of(file_name: &str) -> Option<u32> {
 /// Reads a whole file.
 pub(super) fn read_all(file: &dyn DiskFile) -> Result<Bytes, StoreError> {
     let size_bytes = file.size_bytes()?.min(u32::MAX.into());
-    let mut bytes = vec![0; size_bytes as usize];
+    let mut bytes = vec![0; index(size_bytes)];
     let count = file.read_at(&mut bytes, 0)?;
     bytes.truncate(count);
     Ok(bytes.into())

@@ -73,6 +73,10 @@ impl ReapManifest {
         Self { sequence: ReapSequence(0), files: Vec::new(), retired, lost: BTreeSet::new() }
     }
 
+    fn ring_size(&self) -> u16 {
+        u16::try_from(self.retired.len()).expect("rings have at most 65535 partitions")
+    }
+
     /// True if a record of this partition with this sequence number has retired.
     pub(super) fn is_retired(&self, partition: Partition, sequence: ReapSequence) -> bool {
         let retired = self.retired.get(usize::from(partition.0));
@@ -85,7 +89,10 @@ impl ReapManifest {
             Some(partition) => {
                 self.lost.insert(partition);
             }
-            None => self.lost.extend((0..self.retired.len()).map(|index| Partition(index as u16))),
+            None => {
+                let all = (0..self.ring_size()).map(Partition);
+                self.lost.extend(all);
+            }
         }
     }
 
@@ -109,10 +116,10 @@ impl ReapManifest {
         let count = file.read_at(&mut bytes, 0)?;
         bytes.truncate(count);
         match Self::decode(&bytes) {
-            Ok(Some(manifest)) if manifest.retired.len() != usize::from(ring_size.get()) => {
+            Ok(Some(manifest)) if manifest.ring_size() != ring_size.get() => {
                 Err(StoreError::OtherRing {
                     path: disk.path(),
-                    stored: manifest.retired.len() as u16,
+                    stored: manifest.ring_size(),
                     wanted: ring_size.get(),
                 })
             }
@@ -173,8 +180,7 @@ impl ReapManifest {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let ring_size =
-            u16::try_from(self.retired.len()).expect("rings have at most 65535 partitions");
+        let ring_size = self.ring_size();
         let file_count = u32::try_from(self.files.len()).expect("file numbers have 32 bits");
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());

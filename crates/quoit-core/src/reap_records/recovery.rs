@@ -10,6 +10,7 @@ use super::manifest::{FoundManifest, NamedFile, ReapManifest};
 use super::table::{EntryPlace, ReapTable, TableRow};
 use bytes::Bytes;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_number::length_u32;
 use quoit_seam::Disk;
 use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
@@ -139,7 +140,7 @@ impl Recovery<'_> {
             .collect();
         let durable = durable_until(&parts, by_manifest);
         let end = sound_end(&parts);
-        file.durable_bytes = end as u32;
+        file.durable_bytes = length_u32(end);
         for (range, part) in parts {
             let was_durable = (range.start as u64) < durable;
             file.is_damaged |=
@@ -148,7 +149,7 @@ impl Recovery<'_> {
                 FoundPart::Sound(head) if head.partition.0 < self.ring_size.get() => {
                     self.manifest.sequence = self.manifest.sequence.max(head.sequence);
                     file.entry_count += 1;
-                    let place = EntryPlace { file: number, offset: range.start as u32 };
+                    let place = EntryPlace { file: number, offset: length_u32(range.start) };
                     let row = TableRow { identity: head.identity, sequence: head.sequence, place };
                     if !self.manifest.is_retired(head.partition, head.sequence) {
                         self.rows.entry(head.partition).or_default().push(row);

@@ -192,11 +192,11 @@ impl ReapTable {
     /// Removes the rows of a log file, and returns the partitions that had some.
     pub(super) fn forget_file(&mut self, file: u32) -> Vec<Partition> {
         let mut partitions = Vec::new();
-        for (index, rows) in self.rows.iter_mut().enumerate() {
+        for (partition, rows) in (0..).map(Partition).zip(&mut self.rows) {
             let removed = rows.retain(|row| row.place.file != file);
             self.count -= removed.len();
             if !removed.is_empty() {
-                partitions.push(Partition(index as u16));
+                partitions.push(partition);
             }
         }
         partitions

@@ -9,6 +9,7 @@ use super::table::{EntryPlace, TableRow};
 use super::{ReapRecord, ReapSequence};
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
+use quoit_number::length_u32;
 use quoit_seam::Disk;
 use quoit_store::error::StoreError;
 use std::mem::take;
@@ -70,7 +71,7 @@ impl LogWriter {
             while bytes.len() < room.max(1)
                 && let Some((sequence, record)) = rest.next()
             {
-                let offset = durable_bytes + bytes.len() as u32;
+                let offset = durable_bytes + length_u32(bytes.len());
                 places.push(EntryPlace { file: number, offset });
                 append_entry(record, *sequence, durable_bytes, salt, &mut bytes);
             }
@@ -84,7 +85,7 @@ impl LogWriter {
             }
             let mut shared = shared.write();
             if let Some(file) = shared.files.get_mut(&number) {
-                file.durable_bytes += take(&mut bytes).len() as u32;
+                file.durable_bytes += length_u32(take(&mut bytes).len());
                 file.entry_count += places.len() - count_before;
             }
         }
@@ -218,7 +219,7 @@ fn live_entries(
     let shared = shared.read();
     let live = |(range, part): (std::ops::Range<usize>, LogPart)| {
         let LogPart::Whole(head, record) = part else { return None };
-        let place = EntryPlace { file: number, offset: range.start as u32 };
+        let place = EntryPlace { file: number, offset: length_u32(range.start) };
         let row = TableRow { identity: head.identity, sequence: head.sequence, place };
         let is_live = shared.table.rows(head.partition, head.identity).any(|known| known == row);
         is_live.then_some(LiveEntry { partition: head.partition, row, record })

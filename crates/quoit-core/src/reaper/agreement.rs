@@ -43,8 +43,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that primaries have to answer.
-const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that primaries have to answer, in milliseconds.
+const CALL_TIMEOUT_MS: u32 = 5_000;
+const CALL_TIMEOUT: Duration = Duration::from_millis(CALL_TIMEOUT_MS as u64);
 /// Longest time between the start of the first step and the second one.
 const HELD_FOR: Duration = Duration::from_secs(30);
 /// Time after which a tombstone that could not be reaped is tried again, in microseconds.
@@ -193,7 +194,7 @@ impl Reaper {
             r: Some(Quorum::All),
             pr: Some(Quorum::All),
             sloppy_quorum: Some(false),
-            timeout_ms: Some(CALL_TIMEOUT.as_millis() as u32),
+            timeout_ms: Some(CALL_TIMEOUT_MS),
             ..ReadOptions::default()
         };
         let differ =

@@ -17,6 +17,7 @@ use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_number::length_u32;
 use quoit_store::engine::{Access, Record, RecordMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -113,7 +114,8 @@ impl Replication {
         let mut shares: BTreeMap<String, Vec<u16>> = BTreeMap::new();
         for number in 0..ring_size {
             let place = u32::from(number) * own_ring / u32::from(ring_size.max(1));
-            let partition = Partition(place as u16);
+            let place = u16::try_from(place).expect("the place is below the size of this ring");
+            let partition = Partition(place);
             let node = self.answering_node(&state, partition).unwrap_or_else(|| state.node_id());
             let name = state.members().name_of(node).to_string();
             shares.entry(name).or_default().push(number);
@@ -194,8 +196,8 @@ impl Replication {
         match up.len() * 2 > all.len() {
             true => Ok(up),
             false => Err(RequestError::InsufficientVnodes {
-                have: up.len() as u32,
-                wanted: (all.len() / 2 + 1) as u32,
+                have: length_u32(up.len()),
+                wanted: length_u32(all.len() / 2 + 1),
             }),
         }
     }

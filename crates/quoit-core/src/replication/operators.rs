@@ -44,9 +44,8 @@ impl Replication {
         for member in state.members().iter().filter(|member| member.id != own) {
             answers.insert(Arc::clone(&member.name), None);
             if let Some(peer) = self.local.reachable(member.id)
-                && peer
-                    .send(METHOD_COMMAND, &message, b"", Lane::Small, &replies, asked.len() as u16)
-                    .is_ok()
+                && let Ok(slot) = u16::try_from(asked.len())
+                && peer.send(METHOD_COMMAND, &message, b"", Lane::Small, &replies, slot).is_ok()
             {
                 asked.push((member.id, Arc::clone(&member.name)));
             }

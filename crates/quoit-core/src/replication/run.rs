@@ -1,6 +1,7 @@
 //! The background task of the source queues.
 
 use super::Replication;
+use quoit_number::saturating_u64;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -20,7 +21,7 @@ impl Replication {
         let mut is_refused = false;
         loop {
             ticks.tick().await;
-            let limit_us = LEASE_LIMIT.as_micros() as u64;
+            let limit_us = saturating_u64(LEASE_LIMIT.as_micros());
             self.source_queues.end_leases(self.local.clock.unix_us().saturating_sub(limit_us));
             for name in self.source_queues.note_stale(self.local.clock.unix_us()) {
                 tracing::error!(

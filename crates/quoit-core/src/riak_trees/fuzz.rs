@@ -4,6 +4,7 @@ use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::part_file::{PartWriter, file_of_entries};
 use super::{KeptTrees, PartName};
 use quoit_model::hash::Partition;
+use quoit_number::{index, low_u32};
 use quoit_riak::TreeEntry;
 use quoit_seam::FaultyDisk;
 use quoit_store::compare::Leaf;
@@ -40,7 +41,7 @@ pub fn riak_tree_file_samples() -> Vec<Vec<u8>> {
     }
     writer.end().expect("the disk is well");
     let file = disk.bytes(&file_name).expect("it was written");
-    let entries = file[file.len() - 24 * LEAF_COUNT as usize..].to_vec();
+    let entries = file[file.len() - 24 * index(LEAF_COUNT)..].to_vec();
     vec![file, entries]
 }
 
@@ -53,7 +54,7 @@ fn leaves() -> impl Iterator<Item = Leaf> {
 }
 
 fn read(leaf: Leaf) -> KeptLeaf {
-    KeptLeaf { leaf, entry: TreeEntry { segment: leaf.digest as u32, value: 7 } }
+    KeptLeaf { leaf, entry: TreeEntry { segment: low_u32(leaf.digest), value: 7 } }
 }
 
 fn check(file: Vec<u8>) {

@@ -1,16 +1,17 @@
 //! Counters and histograms, and their figures of the last minute.
 
 use parking_lot::Mutex;
+use quoit_number::index;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Length of "the last minute" in seconds.
 pub(super) const WINDOW_SECS: usize = 60;
 /// End of the linear part of a histogram: each lower value has a bucket of its own.
-const LINEAR: u64 = 16;
+const LINEAR: usize = 16;
 /// Number of buckets for each power of two above. A bucket's width is at most 1/8 of its values.
 const SUB_BUCKETS: usize = 8;
-pub(super) const BUCKET_COUNT: usize = LINEAR as usize + (64 - 4) * SUB_BUCKETS;
+pub(super) const BUCKET_COUNT: usize = LINEAR + (64 - 4) * SUB_BUCKETS;
 
 /// Counts of events and of values, by index of the counter and the distribution.
 pub(super) struct Recorder<const COUNTERS: usize, const DISTRIBUTIONS: usize> {
@@ -200,21 +201,21 @@ pub(super) fn add(into: &mut [u64], from: &[AtomicU64]) {
 }
 
 fn bucket_of(value: u64) -> usize {
-    if value < LINEAR {
-        return value as usize;
+    if value < LINEAR as u64 {
+        return index(value);
     }
     let exponent = 63 - value.leading_zeros() as usize;
-    let mantissa = (value >> (exponent - 3)) as usize & (SUB_BUCKETS - 1);
-    LINEAR as usize + (exponent - 4) * SUB_BUCKETS + mantissa
+    let mantissa = index(value >> (exponent - 3)) & (SUB_BUCKETS - 1);
+    LINEAR + (exponent - 4) * SUB_BUCKETS + mantissa
 }
 
 /// The middle of a bucket's values.
 fn value_of(bucket: usize) -> u64 {
-    if bucket < LINEAR as usize {
+    if bucket < LINEAR {
         return bucket as u64;
     }
-    let exponent = (bucket - LINEAR as usize) / SUB_BUCKETS + 4;
-    let mantissa = ((bucket - LINEAR as usize) % SUB_BUCKETS) as u64;
+    let exponent = (bucket - LINEAR) / SUB_BUCKETS + 4;
+    let mantissa = ((bucket - LINEAR) % SUB_BUCKETS) as u64;
     let width = 1u64 << (exponent - 3);
     (1u64 << exponent) + mantissa * width + width / 2
 }
@@ -240,7 +241,7 @@ mod tests {
         for value in (0..10_000).chain((0..50).map(|shift| 12_345u64 << (shift % 50))) {
             let middle = value_of(bucket_of(value));
             let off = middle.abs_diff(value);
-            assert!(off * 16 <= value.max(1) || value < LINEAR, "{value} reads as {middle}");
+            assert!(off * 16 <= value.max(1) || value < LINEAR as u64, "{value} reads as {middle}");
         }
         assert!(bucket_of(u64::MAX) < BUCKET_COUNT);
     }

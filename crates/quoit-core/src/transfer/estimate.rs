@@ -5,6 +5,7 @@ use super::operators::NodeTransfers;
 use crate::placement::n_vals;
 use quoit_cluster::{NodeId, Plan, PlannedTransfer};
 use quoit_model::layout::Layout;
+use quoit_number::rounded;
 use std::collections::BTreeMap;
 
 /// Estimate of the data that a pair of nodes has to move.
@@ -58,7 +59,7 @@ fn estimate(
     let estimated = transfers.iter().map(|transfer| {
         let byte_count = sizes
             .of(transfer.from)
-            .map(|copy_bytes| (copy_bytes * f64::from(transfer.partition_count)).round() as u64);
+            .map(|copy_bytes| rounded(copy_bytes * f64::from(transfer.partition_count)));
         // Copies of a node that is gone are rebuilt from several others: assume the rate of the slowest.
         let sender = told.get(&transfer.from).filter(|_| transfer.has_source);
         let rate = sender.map_or(slowest, |sender| sender.limits.bytes_per_sec_max);

@@ -102,11 +102,11 @@ impl Transfers {
             if *node == own {
                 here();
                 reports.insert(own, self.own_report());
-            } else if let Some(peer) = self.local.reachable(*node) {
-                let slot = asked.len() as u16;
-                if peer.send(method, header, b"", Lane::Small, &replies, slot).is_ok() {
-                    asked.push(*node);
-                }
+            } else if let Some(peer) = self.local.reachable(*node)
+                && let Ok(slot) = u16::try_from(asked.len())
+                && peer.send(method, header, b"", Lane::Small, &replies, slot).is_ok()
+            {
+                asked.push(*node);
             }
         }
         let limit = Instant::now() + REPORT_TIMEOUT;

@@ -36,8 +36,9 @@ pub(super) fn sources(
         .flat_map(|n_val| Movement::of_partition(complete, newest, partition, n_val));
     let mut sources: BTreeSet<NodeId> =
         transfers.filter(|transfer| transfer.to == to).map(|transfer| transfer.from).collect();
-    let count = |layout: &Layout| layout.primaries(partition, n_val_max).len() as u32;
-    let are_votes_even = count(complete) == n_val_max && count(newest) == n_val_max;
+    let has_all =
+        |layout: &Layout| layout.primaries(partition, n_val_max).len() == n_val_max as usize;
+    let are_votes_even = has_all(complete) && has_all(newest);
     if sources.is_empty() || !are_votes_even || !sources.iter().all(|node| is_there(*node)) {
         let primaries = complete.primaries(partition, n_val_max).iter();
         sources = primaries.map(|node| complete.nodes()[usize::from(*node)]).collect();

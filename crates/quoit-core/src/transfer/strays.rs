@@ -29,6 +29,7 @@ use crate::suspects::WalkResult;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
+use quoit_number::index;
 use quoit_planted::planted;
 use quoit_store::engine::Record;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +65,7 @@ impl Page {
 pub(super) fn next_count(records: &[(Bytes, Record)], most: usize) -> usize {
     let size_bytes: u64 = records.iter().map(|(_, record)| size_of(record)).sum();
     let count = (records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
-    count.map_or(most, |count| (count as usize).clamp(1, most))
+    count.map_or(most, |count| index(count).clamp(1, most))
 }
 
 impl Transfers {

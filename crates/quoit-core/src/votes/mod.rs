@@ -14,6 +14,7 @@ mod write;
 pub(crate) use read::{ReadNeed, ReadState, ReadTally};
 pub(crate) use write::{WriteNeed, WriteTally};
 
+use quoit_number::{length_u32, saturating_u32};
 use smallvec::SmallVec;
 
 /// A node's place in the topology's list of nodes.
@@ -76,7 +77,7 @@ impl Voters {
         is_up: impl Fn(NodeIndex) -> bool,
     ) -> Self {
         let mut voters = Self::default();
-        let primary_count = n_val.min(order.len() as u32);
+        let primary_count = n_val.min(saturating_u32(order.len() as u64));
         let mut orphaned = 0;
         for (place, node) in (0..primary_count).zip(&mut order) {
             // Positions place, place + k, place + 2k and so on.
@@ -125,7 +126,7 @@ impl Voters {
 
     /// Number of nodes.
     pub(crate) fn node_count(&self) -> u32 {
-        self.voters.len() as u32
+        length_u32(self.voters.len())
     }
 
     /// Number of votes of all nodes together.

@@ -14,6 +14,7 @@ use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
 use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
+use quoit_number::length_u32;
 use quoit_store::engine::{Access, Applied, Decision, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::cell::RefCell;
@@ -174,7 +175,7 @@ impl Coordinator {
     ) -> Result<(NewForm, ChangeResults), PageFault> {
         let PageWriteForms { alone, replicates, returns_object } = sent;
         let object = merged.object();
-        let sibling_count = object.siblings.len() as u32;
+        let sibling_count = length_u32(object.siblings.len());
         if sibling_count > self.local.settings.limits.sibling_count_max {
             return Ok(kept(Err(RequestError::TooManySiblings(sibling_count))));
         }

@@ -10,13 +10,14 @@ use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_model::prune::PruneLimits;
+use quoit_number::length_u32;
 use quoit_store::engine::RecordAt;
 use quoit_store::error::StoreError;
 
 impl Coordinator {
     /// Refuses an object with too many siblings.
     pub(crate) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
-        let sibling_count = object.siblings.len() as u32;
+        let sibling_count = length_u32(object.siblings.len());
         match sibling_count > self.local.settings.limits.sibling_count_max {
             true => Err(RequestError::TooManySiblings(sibling_count)),
             false => Ok(()),
@@ -84,7 +85,7 @@ impl Coordinator {
     /// Logs a warning for an object with many siblings.
     pub(crate) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
         let limits = &self.local.settings.limits;
-        if object.siblings.len() as u32 > limits.sibling_count_warning {
+        if object.siblings.len() > limits.sibling_count_warning as usize {
             tracing::warn!(
                 bucket = %String::from_utf8_lossy(key.bucket.bucket),
                 key = %String::from_utf8_lossy(key.key),

@@ -4,6 +4,7 @@ use crate::error::{DataTypeError, QuorumKind, RequestError, Unmet};
 use quoit_model::data_type::{ApplyError, FieldKind, FieldName, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::{CommitHook, NValViolation};
+use quoit_number::index;
 use quoit_wire::internode::data::Fault;
 
 const KEY_EMPTY_BUCKET: u32 = 1;
@@ -107,23 +108,25 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
     Fault { kind, numbers, text }
 }
 
-/// Decodes a fault. A number that this release does not know becomes [`RequestError::Remote`] with the
-/// fault's text.
+/// Decodes a fault. A kind that this release does not know, and numbers that do not fit their kind, become
+/// [`RequestError::Remote`] with the fault's text.
 pub(super) fn decode(fault: &Fault) -> RequestError {
     let number = |place: usize| fault.numbers.get(place).copied().unwrap_or_default();
     let count = |place: usize| u32::try_from(number(place)).unwrap_or(u32::MAX);
-    let bytes = || fault.numbers.iter().map(|byte| *byte as u8).collect::<Vec<u8>>();
+    let bytes = || -> Option<Vec<u8>> {
+        fault.numbers.iter().map(|number| u8::try_from(*number).ok()).collect()
+    };
     let apply =
         |fault: ApplyError| RequestError::from(DataTypeError::from(UpdateError::from(fault)));
     let known = match fault.kind {
         KEY_EMPTY_BUCKET => Some(KeyError::EmptyBucket.into()),
         KEY_EMPTY_KEY => Some(KeyError::EmptyKey.into()),
         KEY_EMPTY_TYPE => Some(KeyError::EmptyBucketType.into()),
-        KEY_TOO_LARGE => Some(KeyError::TooLarge { size_bytes: number(0) as usize }.into()),
-        NO_SUCH_TYPE => Some(RequestError::NoSuchType(bytes())),
-        CONSISTENT => Some(RequestError::Consistent(bytes())),
+        KEY_TOO_LARGE => Some(KeyError::TooLarge { size_bytes: index(number(0)) }.into()),
+        NO_SUCH_TYPE => bytes().map(RequestError::NoSuchType),
+        CONSISTENT => bytes().map(RequestError::Consistent),
         N_VAL => Some(NValViolation { n_val: count(0) }.into()),
-        UNSATISFIED => KINDS.get(number(0) as usize).map(|kind| RequestError::Unsatisfied {
+        UNSATISFIED => KINDS.get(index(number(0))).map(|kind| RequestError::Unsatisfied {
             kind: *kind,
             wanted: count(1),
             got: count(2),
@@ -136,11 +139,13 @@ pub(super) fn decode(fault: &Fault) -> RequestError {
         }
         INSUFFICIENT_COVERAGE => Some(RequestError::InsufficientCoverage),
         ALL_NODES_DOWN => Some(RequestError::AllNodesDown),
-        UNMET => UNMETS.get(number(0) as usize).map(|unmet| RequestError::Unmet(*unmet)),
+        UNMET => UNMETS.get(index(number(0))).map(|unmet| RequestError::Unmet(*unmet)),
         CONTEXT => Some(RequestError::RemoteContext(fault.text.clone())),
-        NO_SUCH_ELEMENT => Some(apply(ApplyError::NoSuchElement { element: bytes().into() })),
-        NO_SUCH_FIELD => FieldKind::ALL.get(number(0) as usize).map(|kind| {
-            let name: Vec<u8> = bytes().into_iter().skip(1).collect();
+        NO_SUCH_ELEMENT => {
+            bytes().map(|element| apply(ApplyError::NoSuchElement { element: element.into() }))
+        }
+        NO_SUCH_FIELD => FieldKind::ALL.get(index(number(0))).zip(bytes()).map(|(kind, bytes)| {
+            let name: Vec<u8> = bytes.into_iter().skip(1).collect();
             let field = FieldName::new(name, *kind);
             apply(ApplyError::NoSuchField { field })
         }),
@@ -162,6 +167,12 @@ pub(super) fn decode(fault: &Fault) -> RequestError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_are_no_bytes_make_no_name() {
+        let fault = Fault { kind: NO_SUCH_TYPE, numbers: vec![0x174], text: "odd".to_owned() };
+        assert!(matches!(decode(&fault), RequestError::Remote(text) if text == "odd"));
+    }
 
     #[test]
     fn faults_say_the_same_on_the_other_side() {

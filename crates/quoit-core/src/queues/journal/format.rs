@@ -30,6 +30,7 @@ use crate::queues::entry::{
 };
 use bytes::Bytes;
 use quoit_model::context::{decode_context, encode_context};
+use quoit_number::{length_u32, low_u32};
 use quoit_store::error::StoreError;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -48,7 +49,7 @@ pub(in crate::queues) fn file_name(number: u32) -> String {
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 4] {
-    (xxh3_64(bytes) as u32).to_le_bytes()
+    low_u32(xxh3_64(bytes)).to_le_bytes()
 }
 
 /// Encodes the head of a file.
@@ -111,11 +112,12 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
     };
     let visited = &entry.visited[..entry.visited.len().min(VISITED_COUNT_MAX)];
     let queues = &queues[..queues.len().min(usize::from(u8::MAX))];
+    let count = |length: usize| u8::try_from(length).expect("lists are cut to their maximum");
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&entry.sequence.0.to_le_bytes());
     out.extend_from_slice(&entry.queued_us.to_le_bytes());
-    out.extend_from_slice(&[kind, visited.len() as u8, queues.len() as u8, 0]);
-    out.extend_from_slice(&(entry.key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&[kind, count(visited.len()), count(queues.len()), 0]);
+    out.extend_from_slice(&length_u32(entry.key.len()).to_le_bytes());
     visited.iter().for_each(|cluster| out.extend_from_slice(cluster));
     queues.iter().for_each(|queue| out.extend_from_slice(&queue.0.to_le_bytes()));
     out.extend_from_slice(&entry.key);
@@ -132,7 +134,7 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
         }
         EntryReference::Change { context, .. } => out.extend_from_slice(context),
     }
-    let length = (out.len() - start) as u32;
+    let length = length_u32(out.len() - start);
     out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
     let sum = checksum(&out[start + 4..]);
     out[start..start + 4].copy_from_slice(&sum);
