@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use peer::{CopyFault, CopyPeer};
 use plan::{BootstrapFile, BootstrapPlan, bootstrap_file};
 use quoit_core::{CopiedRecord, ReplicatedStore, RequestError};
+use quoit_number::length_u32;
 use quoit_seam::Disk;
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
@@ -205,7 +206,7 @@ impl Bootstrap {
                     Ok(false) => {
                         let text = "no node that answers has a complete copy".to_owned();
                         self.faults.lock().entry(partition).or_insert(text);
-                        sleep(REST_AFTER_FAULT / peers.len().max(1) as u32).await;
+                        sleep(REST_AFTER_FAULT / length_u32(peers.len().max(1))).await;
                     }
                     Err(fault) => {
                         let text = format!("{peer}: {fault}");

@@ -31,6 +31,7 @@ use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
+use quoit_number::saturating_u64;
 use range::PlannedRange;
 use rebase::RebasePlan;
 use schedule::Turn;
@@ -232,7 +233,7 @@ impl FullSync {
         let mut report = FullSyncReport::begun(CheckKind::All, peer.as_ref(), began_us);
         report.queues_there = settings.peer_queue.is_some();
         let retention = self.store.source_queues().settings().retention;
-        let recent_us = RECENT_MAX.min(retention).as_micros() as u64;
+        let recent_us = saturating_u64(RECENT_MAX.min(retention).as_micros());
         let modified_until_us = began_us.saturating_sub(recent_us);
         let plan = RebasePlan { from, modified_until_us, is_dry_run };
         match &peer {
