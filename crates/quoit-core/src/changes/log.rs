@@ -6,6 +6,7 @@ use crate::queues::{
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_number::saturating_u64;
 use quoit_seam::Disk;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
@@ -276,7 +277,8 @@ impl ChangeLog {
         let has_changed = {
             let mut state = self.state.lock();
             state.journal.note_synced(&files);
-            let oldest_us = now_us.saturating_sub(self.settings.retention.as_micros() as u64);
+            let retention_us = saturating_u64(self.settings.retention.as_micros());
+            let oldest_us = now_us.saturating_sub(retention_us);
             let old = state.journal.retire(EntrySequence(oldest_us))?;
             let many = state.journal.shrink(self.settings.bytes_max)?;
             state.journal.take_new_files() || old + many > 0

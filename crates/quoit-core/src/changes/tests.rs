@@ -98,6 +98,25 @@ fn a_position_older_than_what_is_kept_is_a_gap_and_so_is_a_time() {
 }
 
 #[test]
+fn a_retention_of_more_microseconds_than_64_bits_count_is_not_cut_off() {
+    let disk = FaultyDisk::new(9);
+    let retention = Duration::from_micros(u64::MAX) + Duration::from_micros(1);
+    let open = || {
+        let settings = ChangeFeedSettings { retention, bytes_max: 20 << 20 };
+        ChangeLog::open(Arc::new(disk.clone()), settings, BOOT, 7).expect("it opens")
+    };
+    let log = open();
+    append(&log, "a", SEC_US);
+    // A new process begins a new file.
+    drop(log);
+    let log = open();
+    append(&log, "b", 2 * SEC_US);
+    log.flush(3 * SEC_US).expect("the disk takes it");
+    let oldest = read(&log, ReadFrom::Oldest).expect("it is kept");
+    assert_eq!(names(&oldest), ["a"], "the file of the former process is kept");
+}
+
+#[test]
 fn lost_changes_are_a_gap_for_former_positions() {
     let disk = FaultyDisk::new(4);
     let log = open(&disk);

@@ -26,7 +26,11 @@ fn settings() -> SourceQueueSettings {
 }
 
 fn open(disk: &FaultyDisk) -> SourceQueues {
-    let queues = SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens");
+    open_with(disk, settings())
+}
+
+fn open_with(disk: &FaultyDisk, settings: SourceQueueSettings) -> SourceQueues {
+    let queues = SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens");
     // On a new disk, entries of an earlier one may be lost. This stands for a full-sync that found
     // none.
     let _ = queues.take_loss();
@@ -126,6 +130,16 @@ fn a_queue_that_has_dropped_deletes_is_stale_when_no_full_sync_ends_within_the_r
     assert_eq!(queues.behind_since_us(26 * HOUR), None, "reap records wait no longer");
     queues.accept_resurrection("all").expect("a queue");
     assert!(queues.note_stale(27 * HOUR).is_empty() && !queues.is_stale("all"));
+}
+
+#[test]
+fn a_retention_of_more_microseconds_than_64_bits_count_is_not_cut_off() {
+    let retention = Duration::from_micros(u64::MAX) + Duration::from_micros(1);
+    let settings = SourceQueueSettings { retention, ..settings() };
+    let queues = open_with(&FaultyDisk::new(9), settings);
+    delete(&queues, HOUR);
+    assert!(queues.note_stale(2 * HOUR).is_empty());
+    assert_eq!(queues.behind_since_us(2 * HOUR), Some(HOUR), "reap records wait");
 }
 
 #[test]

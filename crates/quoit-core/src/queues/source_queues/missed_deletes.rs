@@ -33,7 +33,7 @@ impl SourceQueues {
     /// Notes that a full-sync of all records begins, on this node or another node of the cluster.
     pub fn begin_full_sync(&self, number: FullSyncNumber, now_us: u64) {
         // With a short retention a queue would otherwise become stale before its deletes are settled.
-        let settling_us_max = self.settings.retention.as_micros() as u64 / 4;
+        let settling_us_max = self.settings.retention_us() / 4;
         let mut state = self.state.lock();
         for queue in &mut state.queues {
             queue.missed.begin_full_sync(number, now_us, settling_us_max);
@@ -64,7 +64,7 @@ impl SourceQueues {
     /// deletes have to stay. While a full-sync has to find lost entries the answer is 0, because
     /// deletes of any age may be among them.
     pub(crate) fn behind_since_us(&self, now_us: u64) -> Option<u64> {
-        let retention_us = self.settings.retention.as_micros() as u64;
+        let retention_us = self.settings.retention_us();
         let is_waited_for = |since_us: &u64| {
             now_us.saturating_sub(*since_us) < retention_us && !planted!(OverlooksQueues)
         };

@@ -2,6 +2,7 @@
 
 use crate::queues::filter::{QueueDefinition, QueueFilter};
 use quoit_model::props::Quorum;
+use quoit_number::saturating_u64;
 use std::time::Duration;
 
 /// Settings of source queues.
@@ -34,6 +35,13 @@ pub struct SourceQueueSettings {
     /// Longest time that reap records wait for sinks (`repl.retention`). A queue that is behind for
     /// longer is stale.
     pub retention: Duration,
+}
+
+impl SourceQueueSettings {
+    /// Returns the retention in microseconds.
+    pub(super) const fn retention_us(&self) -> u64 {
+        saturating_u64(self.retention.as_micros())
+    }
 }
 
 impl Default for SourceQueueSettings {

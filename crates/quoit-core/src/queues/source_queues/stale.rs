@@ -12,7 +12,7 @@ impl SourceQueues {
     /// Marks queues as stale that have been behind for longer than the retention, and returns the names
     /// of newly stale ones. The next [`SourceQueues::flush`] stores that.
     pub(crate) fn note_stale(&self, now_us: u64) -> Vec<String> {
-        let retention_us = self.settings.retention.as_micros() as u64;
+        let retention_us = self.settings.retention_us();
         let mut state = self.state.lock();
         let mut names = Vec::new();
         for queue in &mut state.queues {
