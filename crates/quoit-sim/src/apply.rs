@@ -285,15 +285,17 @@ impl Cluster {
     fn rot(&mut self, place: usize, number: u64) {
         let disk = self.machine(place).disks().data;
         let names = disk.list().unwrap_or_default();
-        let Some(name) = names.get(number as usize % names.len().max(1)) else { return };
+        let Some(name) = names.get(quoit_number::index(number) % names.len().max(1)) else {
+            return;
+        };
         let size_bytes = disk.bytes(name).map_or(0, |bytes| bytes.len());
         if size_bytes > 0 {
-            let offset = (number >> 16) as usize % size_bytes;
+            let offset = quoit_number::index(number >> 16) % size_bytes;
             self.note(place, &format!("BIT FLIPS in {name} at {offset}"));
             self.ground.history.lock().hardships.is_disk_damaged = true;
             self.damaged.insert(place);
             self.machine(place).engine_model().lock().void();
-            disk.flip_bit(name, offset, (number >> 8) as u32 % 8);
+            disk.flip_bit(name, offset, quoit_number::low_u32(number >> 8) % 8);
         }
     }
 }

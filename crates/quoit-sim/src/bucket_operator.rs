@@ -102,7 +102,7 @@ impl BucketOperator {
     /// Changes n_val and another property of the same bucket at the same time, and waits until all nodes
     /// show both. Each of the two changes has to stay.
     async fn change(&mut self, policy: Policy, n_val: u32) {
-        let other = self.random.within(1..1_000) as u32;
+        let other = self.random.within_narrow(1_u32..1_000);
         self.note(&format!("{policy:?}: n_val = {n_val}, {OTHER_PROPERTY} = {other}"));
         let now_us = self.ground.time.now_us();
         self.ground.history.lock().replica_counts.begin(policy, n_val, now_us);

@@ -53,8 +53,8 @@ impl Client {
     async fn step(&mut self) {
         let machines = self.ground.in_service();
         let machine = &**self.random.pick(&machines);
-        let key_count = self.ground.history.lock().keys.len() as u64;
-        let key = KeyNumber(self.random.below(key_count) as u32);
+        let key_count = self.ground.history.lock().key_count();
+        let key = KeyNumber(self.random.within_narrow(0..key_count));
         let mut quorums = Quorums::draw(&mut self.random);
         let percent = self.workload.primaries_percent;
         if percent > 0 && !quorums.is_strict {
@@ -181,7 +181,7 @@ impl Client {
 
     fn size_bytes(&mut self) -> usize {
         let most = if self.random.percent(2) { 100_000 } else { 300 };
-        self.random.below(most) as usize
+        self.random.index_below(most)
     }
 
     fn note(&self, machine: &Machine, text: &str) {

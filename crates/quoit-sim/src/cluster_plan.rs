@@ -27,7 +27,7 @@ impl ClusterPlan {
 
     /// Number of clusters.
     pub(crate) fn count(&self) -> u32 {
-        self.machine_counts.len() as u32
+        u32::try_from(self.machine_counts.len()).expect("a run has a few clusters")
     }
 
     /// Number of machines that are in service at first.
@@ -71,7 +71,7 @@ impl ClusterPlan {
 
 /// Number of the cluster whose members the operator changes, of `cluster_count` clusters.
 pub(crate) const fn operated_cluster(seed: u64, cluster_count: usize) -> usize {
-    (seed % cluster_count as u64) as usize
+    quoit_number::index(seed % cluster_count as u64)
 }
 
 /// True if a fault takes nothing that only a comparison of clusters would find again.

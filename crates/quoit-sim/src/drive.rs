@@ -51,7 +51,7 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
     // If there are several clusters, each client works with one of them.
     let ground_of = |number: u64| match cluster_count {
         1 => ground.clone(),
-        count => ground.of_cluster(number as usize % count),
+        count => ground.of_cluster(quoit_number::index(number) % count),
     };
     let clients = (1..=settings.client_count).map(|number| {
         let client = Client::new(number, seed, ground_of(number), settings.workload(seed));

@@ -50,7 +50,7 @@ pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
 }
 
 pub(crate) fn keys(ground: &RunContext) -> impl Iterator<Item = KeyNumber> + use<> {
-    (0..ground.history.lock().keys.len() as u32).map(KeyNumber)
+    ground.history.lock().key_numbers()
 }
 
 /// Reads every key at a node, from all primaries.
@@ -287,7 +287,7 @@ pub async fn insist<T, F>(
 where
     F: Future<Output = Result<T, String>>,
 {
-    let give_up_us = ground.time.now_us() + RECOVERY.as_micros() as u64;
+    let give_up_us = ground.time.now_us() + quoit_number::saturating_u64(RECOVERY.as_micros());
     loop {
         let failure = match attempt().await {
             Ok(done) => return Ok(done),

@@ -252,10 +252,29 @@ impl History {
         !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
     }
 
+    /// Number of keys.
+    ///
+    /// # Panics
+    ///
+    /// If the run has more than `u32::MAX` keys.
+    #[must_use]
+    pub fn key_count(&self) -> u32 {
+        u32::try_from(self.keys.len()).expect("a run has a few dozen keys")
+    }
+
+    /// Returns the numbers of all keys.
+    pub fn key_numbers(&self) -> impl Iterator<Item = KeyNumber> + use<> {
+        (0..self.key_count()).map(KeyNumber)
+    }
+
     /// Returns the number of the next write.
+    ///
+    /// # Panics
+    ///
+    /// If the run has more than `u32::MAX` writes.
     #[must_use]
     pub fn next_write(&self) -> WriteNumber {
-        WriteNumber(self.writes.len() as u32)
+        WriteNumber(u32::try_from(self.writes.len()).expect("a run is a few hundred writes"))
     }
 
     /// Records a write before it is sent. Its outcome is unknown until [`History::end_write`].
@@ -264,9 +283,9 @@ impl History {
     ///
     /// If the run has more than `u32::MAX` writes.
     pub fn begin_write(&mut self, write: Write) -> WriteNumber {
-        let number = u32::try_from(self.writes.len()).expect("a run is a few hundred writes");
+        let number = self.next_write();
         self.writes.push(write);
-        WriteNumber(number)
+        number
     }
 
     /// Records the outcome of a write.

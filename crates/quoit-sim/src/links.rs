@@ -110,7 +110,7 @@ impl Replication {
             links: pairs.iter().map(link).collect(),
             has_full_sync,
             queues_reaps: random.percent(20),
-            window_count_max: random.within(1..20) as usize,
+            window_count_max: quoit_number::index(random.within(1..20)),
             entry_count_max,
             has_suspensions: has_full_sync && random.percent(40),
             has_bootstraps: has_full_sync && random.percent(40),

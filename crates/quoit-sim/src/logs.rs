@@ -44,7 +44,7 @@ impl Places {
 
     /// Returns the name of the machine that runs now.
     fn running(&self) -> Option<&str> {
-        let place = self.entered.last()?.into_u64() as usize - 1;
+        let place = quoit_number::index(self.entered.last()?.into_u64()) - 1;
         Some(&self.names[place])
     }
 }

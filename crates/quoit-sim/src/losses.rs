@@ -43,7 +43,7 @@ pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> DiskLoss {
     let (mut done, mut is_noticed) = (Vec::new(), true);
     // Often the newest segments are lost, and records that they replaced or removed are still there.
     let newest_from = match random.percent(50) {
-        true => random.below(segments.len().max(1) as u64) as usize,
+        true => random.index_below(segments.len()),
         false => 0,
     };
     let kept_percent = if newest_from > 0 { 0 } else { *random.pick(&[0, 50, 80]) };
@@ -55,7 +55,7 @@ pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> DiskLoss {
         }
         let bytes = disk.bytes(name).unwrap_or_default();
         if random.percent(30) {
-            let kept_bytes = random.below(bytes.len() as u64) as usize;
+            let kept_bytes = random.index_below(bytes.len());
             disk.put(name, bytes[..kept_bytes].to_vec());
             is_noticed &= !is_last;
             done.push(format!("{name} is cut to {kept_bytes} bytes"));

@@ -185,9 +185,14 @@ impl Machine {
     }
 
     /// Returns the identity of the node on the machine with an index.
+    ///
+    /// # Panics
+    ///
+    /// If the run has more than 255 machines: two nodes would have the same identity.
     #[must_use]
     pub const fn node_id_at(place: usize) -> NodeId {
-        NodeId([place as u8 + 1; 16])
+        assert!(place < 255, "a run has at most 255 machines");
+        NodeId([quoit_number::low_u8(place as u64) + 1; 16])
     }
 
     /// Returns the role of the machine.

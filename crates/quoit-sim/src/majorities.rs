@@ -49,8 +49,8 @@ pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(),
     note_events(&mut ground.history.lock(), &look.contents);
     let state = newest.control().read();
     let now_us = ground.time.now_us();
-    let key_count = ground.history.lock().keys.len() as u32;
-    for key in (0..key_count).map(KeyNumber) {
+    let keys = ground.history.lock().key_numbers();
+    for key in keys {
         let settled = settled_now(&ground.history.lock(), key, now_us);
         let name = Name::of(key, ground.policy(key));
         if settled.is_empty() {
@@ -88,8 +88,7 @@ pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(),
 
 /// Returns the values that every majority has to show now, with the n_val of their buckets.
 pub(crate) fn settled_values(history: &History, now_us: u64) -> Vec<(KeyNumber, WriteNumber, u32)> {
-    let keys = (0..history.keys.len() as u32).map(KeyNumber);
-    let values = keys.flat_map(|key| {
+    let values = history.key_numbers().flat_map(|key| {
         let settled = settled_now(history, key, now_us).into_iter();
         settled.filter_map(move |(settled, n_val)| match settled {
             Settled::Value(number) => Some((key, number, n_val)),

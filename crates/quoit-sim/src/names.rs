@@ -39,7 +39,7 @@ pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
 /// Returns the policies of `key_count` keys, by key number.
 #[must_use]
 pub fn policies(key_count: u64) -> Vec<Policy> {
-    Policy::ALL.into_iter().cycle().take(key_count as usize).collect()
+    Policy::ALL.into_iter().cycle().take(quoit_number::index(key_count)).collect()
 }
 
 /// The full name of a key.

@@ -206,7 +206,7 @@ impl Operator {
         let new = spare.map(|machine| machine.index);
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);
-        let capacity = CAPACITY_DEFAULT * self.random.within(1..4) as u32;
+        let capacity = CAPACITY_DEFAULT * self.random.within_narrow(1_u32..4);
         let mut possible = vec![MemberChange::Capacity { of: old, capacity }];
         if members.len() > 1 {
             possible.push(MemberChange::Leave { old });

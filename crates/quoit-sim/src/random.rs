@@ -2,6 +2,7 @@
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
+use std::num::TryFromIntError;
 use std::ops::Range;
 
 /// A stream of random numbers. Each part of a run has its own stream, so that a part which draws more
@@ -34,6 +35,20 @@ impl Random {
         range.start + self.below(range.end.saturating_sub(range.start))
     }
 
+    /// Draws a number of a range of numbers of at most 32 bits, by the same rule as [`Random::within`].
+    pub fn within_narrow<T>(&mut self, range: Range<T>) -> T
+    where
+        T: Into<u64> + TryFrom<u64, Error = TryFromIntError>,
+    {
+        let drawn = self.within(range.start.into()..range.end.into());
+        T::try_from(drawn).expect("the number lies in the range")
+    }
+
+    /// Draws an index of a collection of `count` elements; 0 if the collection is empty.
+    pub fn index_below(&mut self, count: usize) -> usize {
+        quoit_number::index(self.below(count as u64))
+    }
+
     /// Draws a number of a range such that each order of magnitude is equally likely: as many between one
     /// and ten seconds as between one and ten milliseconds. Such durations lie on both sides of every
     /// time limit of the store.
@@ -55,7 +70,7 @@ impl Random {
     ///
     /// If the slice is empty.
     pub fn pick<'a, T>(&mut self, things: &'a [T]) -> &'a T {
-        &things[self.below(things.len() as u64) as usize]
+        &things[self.index_below(things.len())]
     }
 }
 
@@ -80,10 +95,22 @@ mod tests {
     }
 
     #[test]
+    fn the_type_of_a_number_does_not_change_the_draw() {
+        let drawn = || Random::new(7, "types", 0);
+        let expected = drawn().within(5..200);
+        assert_eq!(u64::from(drawn().within_narrow(5_u8..200)), expected);
+        assert_eq!(u64::from(drawn().within_narrow(5_u32..200)), expected);
+        assert_eq!(drawn().index_below(195) as u64 + 5, expected);
+    }
+
+    #[test]
     fn numbers_stay_in_their_ranges() {
         let mut random = Random::new(7, "ranges", 0);
         assert!((0..100).all(|_| (5..8).contains(&random.within(5..8))));
         assert_eq!((random.below(0), random.within(5..5)), (0, 5));
+        assert!((0..100).all(|_| (5_u8..8).contains(&random.within_narrow(5_u8..8))));
+        assert!((0..100).all(|_| (0..3).contains(&random.index_below(3))));
+        assert_eq!((random.index_below(0), random.within_narrow(5_u32..5)), (0, 5));
         assert!((0..100).all(|_| !random.percent(0) && random.percent(100)));
         let drawn: Vec<u64> = (0..1_000).map(|_| random.within_by_magnitude(20..60_000)).collect();
         assert!(drawn.iter().all(|number| (20..60_000).contains(number)));

@@ -132,8 +132,8 @@ impl RegisterClient {
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
             let machines = self.ground.in_service();
             let machine = &**self.random.pick(&machines);
-            let register = Register(self.random.below(u64::from(Register::COUNT)) as u32);
-            let timeout_ms = self.random.within(500..4_000) as u32;
+            let register = Register(self.random.within_narrow(0..Register::COUNT));
+            let timeout_ms = self.random.within_narrow(500_u32..4_000);
             match self.known.remove(&register) {
                 Some((base, clock)) => self.write(machine, register, base, clock, timeout_ms).await,
                 None => self.read(machine, register, timeout_ms).await,

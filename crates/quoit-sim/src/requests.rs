@@ -34,7 +34,7 @@ pub struct Quorums {
 impl Quorums {
     /// Draws the quorums of a request.
     pub fn draw(random: &mut Random) -> Self {
-        let timeout_ms = random.within(500..4_000) as u32;
+        let timeout_ms = random.within_narrow(500_u32..4_000);
         let any = [Quorum::One, Quorum::Quorum, Quorum::Quorum, Quorum::All];
         match random.below(10) {
             0..5 => Self::strict(timeout_ms),

@@ -245,7 +245,8 @@ impl Settings {
         let mut tempo = if self.is_quick(seed) { Tempo::quick() } else { Tempo::default() };
         tempo.faults_until_us *= if self.is_large { LARGE_TIME_FACTOR } else { 1 };
         if self.family == Some(Family::Lull) {
-            tempo.lull_us = LULL_OF_IDLE_TIMEOUTS * self.idle_timeout(seed).as_micros() as u64;
+            tempo.lull_us = LULL_OF_IDLE_TIMEOUTS
+                * quoit_number::saturating_u64(self.idle_timeout(seed).as_micros());
         }
         tempo
     }

@@ -40,8 +40,7 @@ pub(super) struct Causes<'h> {
 
 impl<'h> Causes<'h> {
     pub(super) fn of(history: &'h History) -> Self {
-        let deletes = (0..history.keys.len() as u32).flat_map(|key| {
-            let key = KeyNumber(key);
+        let deletes = history.key_numbers().flat_map(|key| {
             tombstones(history, key).into_iter().map(move |(event, writes)| ((key, event), writes))
         });
         let mut causes = Self { history, seen: Vec::new(), deletes: deletes.collect() };

@@ -22,7 +22,7 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
             (is_true && there.is_subset(&listed), listed.len() == keys.len())
         }
         Listed::Buckets(buckets) => {
-            let written = (0..history.keys.len() as u32).map(KeyNumber).any(|key| is_written(&key));
+            let written = history.key_numbers().any(|key| is_written(&key));
             let listed: BTreeSet<&[u8]> = buckets.iter().map(|name| &**name).collect();
             let is_true = listed.iter().all(|name| *name == Name::BUCKET && written);
             let is_complete = there.is_empty() || listed.contains(Name::BUCKET);

@@ -32,7 +32,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
         return Err(Violation::new(Fault::SameEvent, text));
     }
     let causes = Causes::of(history);
-    for key in (0..history.keys.len() as u32).map(KeyNumber) {
+    for key in history.key_numbers() {
         for (_, read) in history.reads_of(key) {
             causes.check_read(read).map_err(|violation| {
                 let by = match read.reader {

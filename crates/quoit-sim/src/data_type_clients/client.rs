@@ -91,7 +91,7 @@ impl DataTypeClient {
     async fn step(&mut self) {
         let machines = self.ground.in_service();
         let machine = &**self.random.pick(&machines);
-        let record = Record(self.random.below(u64::from(Record::COUNT)) as u32);
+        let record = Record(self.random.within_narrow(0..Record::COUNT));
         let quorums = Quorums::draw(&mut self.random);
         match self.draw_change(record) {
             None => self.fetch(machine, record, quorums).await,
@@ -101,7 +101,7 @@ impl DataTypeClient {
 
     /// Draws a change of a record; `None` means to read it.
     fn draw_change(&mut self, record: Record) -> Option<Change> {
-        let item = self.random.within(ITEMS.start.into()..ITEMS.end.into()) as u8;
+        let item = self.random.within_narrow(ITEMS);
         let chance = self.random.below(100);
         let counts = match record.kind() {
             Kind::Counter => chance < 60,
@@ -121,7 +121,8 @@ impl DataTypeClient {
             0..45 => Some(Change::Add(item)),
             45..50 if record.kind() == Kind::Map => Some(Change::Add(FLAG)),
             50..55 if record.kind() == Kind::Map => {
-                let number = self.ground.data_types.lock().updates.len() as u32;
+                let update_count = self.ground.data_types.lock().updates.len();
+                let number = u32::try_from(update_count).expect("a run is a few hundred updates");
                 Some(Change::Assign(number))
             }
             45..65 => undo(BTreeSet::from([item]), Some(knew?)),

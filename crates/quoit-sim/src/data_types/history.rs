@@ -178,7 +178,7 @@ impl DataTypeHistory {
     #[must_use]
     pub fn next_power(&self, record: Record) -> Option<u32> {
         let is_count = |update: &&Update| matches!(update.change, Change::Count { .. });
-        let used = self.updates_of(record).filter(is_count).count() as u32;
+        let used = u32::try_from(self.updates_of(record).filter(is_count).count()).ok()?;
         (used < ADDITION_COUNT_MAX && record.kind() != Kind::Set).then_some(used)
     }
 

@@ -41,11 +41,11 @@ pub(super) struct Planner<'r> {
 
 impl Planner<'_> {
     pub(super) fn machine(&mut self) -> usize {
-        self.random.below(self.machine_count as u64) as usize
+        self.random.index_below(self.machine_count)
     }
 
     pub(super) fn other_than(&mut self, machine: usize) -> usize {
-        let step = self.random.within(1..self.machine_count as u64) as usize;
+        let step = quoit_number::index(self.random.within(1..self.machine_count as u64));
         (machine + step) % self.machine_count
     }
 

@@ -60,7 +60,7 @@ impl BatchDelivery {
         let keys = keys.join(", ");
         let (mut stored, mut wanted_whole) = (Vec::new(), Vec::new());
         while !batch.is_empty() {
-            let drawn = &batch[self.random.below(batch.len() as u64) as usize].key;
+            let drawn = &batch[self.random.index_below(batch.len())].key;
             // Entries of the same record are stored in order, because deltas build on one another.
             let place = batch.iter().position(|queued| queued.key == *drawn).unwrap_or(0);
             let queued = batch.remove(place);

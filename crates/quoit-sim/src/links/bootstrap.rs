@@ -20,8 +20,8 @@ impl LinkTask {
             let sources = self.ground.of_cluster(self.link.from).in_service();
             let source = Arc::clone(self.random.pick(&sources));
             let Some(store) = source.store() else { continue };
-            let ring_size = u64::from(store.control().ring_size().get());
-            let partition = self.random.below(ring_size) as u16;
+            let ring_size = store.control().ring_size().get();
+            let partition = self.random.within_narrow(0..ring_size);
             let mut from = 0;
             while let Some(page) = read(&source, partition, from).await {
                 self.pause().await;

@@ -88,7 +88,8 @@ pub(super) struct ReapedTombstones {
 
 impl ReapedTombstones {
     pub(super) fn new(idle_timeout: Duration) -> Self {
-        Self { kept_us: idle_timeout.as_micros() as u64, first_us: BTreeMap::new() }
+        let kept_us = quoit_number::saturating_u64(idle_timeout.as_micros());
+        Self { kept_us, first_us: BTreeMap::new() }
     }
 
     /// Checks that each primary has a reap record of a tombstone that is gone from all stores. A primary

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 ///
 /// The first violation: of reads in the order of their ends, then of writes.
 pub(crate) fn check(history: &RegisterHistory) -> Result<(), Violation> {
-    let ancestors: Vec<_> = (0..history.writes.len() as u32)
+    let ancestors: Vec<_> = (0..history.write_count())
         .map(|number| ancestors(history, &BTreeSet::from([WriteNumber(number)])))
         .collect();
     for read in &history.reads {

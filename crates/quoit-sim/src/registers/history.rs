@@ -47,6 +47,11 @@ pub struct RegisterHistory {
 }
 
 impl RegisterHistory {
+    /// Number of writes.
+    pub(crate) fn write_count(&self) -> u32 {
+        u32::try_from(self.writes.len()).expect("a run is a few hundred writes")
+    }
+
     /// Records a write before it is sent. Its outcome is unknown until [`RegisterHistory::end`].
     pub(crate) fn begin(
         &mut self,
@@ -54,9 +59,9 @@ impl RegisterHistory {
         base: BTreeSet<WriteNumber>,
         start_us: u64,
     ) -> WriteNumber {
-        let outcome = Outcome::Unknown;
+        let (number, outcome) = (WriteNumber(self.write_count()), Outcome::Unknown);
         self.writes.push(RegisterWrite { register, base, start_us, end_us: u64::MAX, outcome });
-        WriteNumber(self.writes.len() as u32 - 1)
+        number
     }
 
     /// Records the outcome of a write.
