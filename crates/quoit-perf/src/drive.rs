@@ -74,7 +74,7 @@ impl Measured {
 
 /// The least of the sorted numbers that this share of them does not exceed; 0 if there are none.
 pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    let rank = quoit_number::index(quoit_number::whole((sorted.len() as f64 * share).ceil()));
     let place = rank.clamp(1, sorted.len().max(1)) - 1;
     sorted.get(place).copied().unwrap_or_default()
 }
@@ -202,7 +202,7 @@ impl<'a> Driver<'a> {
             out: BytesMut::new(),
             random: load.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             sent: 0,
-            latencies_us: Vec::with_capacity(load.operations as usize),
+            latencies_us: Vec::with_capacity(quoit_number::index(load.operations)),
         })
     }
 
@@ -221,7 +221,7 @@ impl<'a> Driver<'a> {
                 bail!("the server answered nothing for {SILENCE_LIMIT:?}");
             }
             for event in &events {
-                let id = event.data.u64() as usize;
+                let id = quoit_number::index(event.data.u64());
                 if self.receive(id, &mut buffer)? {
                     // Without a rate, the next request is sent at once on the same connection.
                     match self.load.rate {
@@ -296,7 +296,8 @@ impl<'a> Driver<'a> {
         };
         check(exchange, &received[..size], self.load.value_bytes)?;
         client.input.clear();
-        self.latencies_us.push(client.due.elapsed().as_micros() as u32);
+        let latency_us = client.due.elapsed().as_micros();
+        self.latencies_us.push(u32::try_from(latency_us).unwrap_or(u32::MAX));
         Ok(true)
     }
 }
@@ -307,7 +308,7 @@ fn incompressible(size: usize) -> Bytes {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state as u8
+        quoit_number::low_u8(state)
     };
     (0..size).map(next).collect()
 }

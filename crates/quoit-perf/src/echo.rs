@@ -80,7 +80,7 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
                     }
                 }
                 id => {
-                    let place = id as usize;
+                    let place = quoit_number::index(id);
                     let Some(client) = &mut clients[place] else { continue };
                     let count = client.stream.read(&mut buffer).unwrap_or(0);
                     if count == 0 {

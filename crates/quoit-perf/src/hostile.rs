@@ -22,7 +22,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 /// Length that an unfinished frame declares, and the bytes of it that are sent.
-const CLAIMED_BYTES: usize = 20 << 20;
+const CLAIMED_BYTES: u32 = 20 << 20;
 const FRONT_BYTES: usize = 4 << 20;
 /// Size of the object that is requested and not read.
 const LARGE_BYTES: usize = 10 << 20;
@@ -101,7 +101,7 @@ impl Attack {
     fn opening(self, large_key: u64) -> Vec<u8> {
         match self {
             Self::UnfinishedFrames => {
-                let mut frame = (CLAIMED_BYTES as u32).to_be_bytes().to_vec();
+                let mut frame = CLAIMED_BYTES.to_be_bytes().to_vec();
                 frame.push(11);
                 frame.resize(FRONT_BYTES, b'x');
                 frame

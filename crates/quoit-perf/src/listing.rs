@@ -119,7 +119,7 @@ fn gets(common: &Common, node: &Running, duration: Duration) -> Result<Measured>
     let load = Load {
         exchange: Exchange::PbGet,
         connections: 8,
-        operations: (GET_RATE * duration.as_secs_f64()) as u64,
+        operations: quoit_number::whole(GET_RATE * duration.as_secs_f64()),
         value_bytes: common.value_bytes,
         first_key: 0,
         key_count: common.keys.min(10_000),

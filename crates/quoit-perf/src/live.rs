@@ -355,7 +355,7 @@ impl LiveLoad {
             let cells: Vec<f64> =
                 row.split(',').filter_map(|cell| cell.trim().parse().ok()).collect();
             let (elapsed, p99_us) = (cells.first()?, cells.get(7)?);
-            Some(Second { second: elapsed.round() as u64, p99_us: *p99_us })
+            Some(Second { second: quoit_number::rounded(*elapsed), p99_us: *p99_us })
         });
         rows.collect()
     }

@@ -139,7 +139,7 @@ pub(crate) fn serve(sizes: Sizes) -> Result<()> {
                     let (stream, _) = listener.accept()?;
                     process.add(stream, End::Unknown)?;
                 }
-                place => process.receive(place as usize, &mut buffer),
+                place => process.receive(quoit_number::index(place), &mut buffer),
             }
         }
         process.flush();
@@ -212,10 +212,11 @@ impl Process {
                 if let Some(connection) = &mut self.connections[place] {
                     connection.end = End::Client { waiting: request };
                 }
+                let client = u32::try_from(place).expect("a process has few connections");
                 for copy in 0..COPIES.min(self.confirmers.len()) {
                     let to = self.confirmers[(request as usize + copy) % self.confirmers.len()];
                     self.send(to, |output| {
-                        output.extend_from_slice(&(place as u32).to_be_bytes());
+                        output.extend_from_slice(&client.to_be_bytes());
                         output.extend_from_slice(&request.to_be_bytes());
                         output.extend_from_slice(&frame[8..]);
                     });

@@ -85,7 +85,8 @@ pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     settle(&common.quoit, cluster.nodes[0].http)?;
     let (away, here) = cluster.nodes.split_at(options.away);
     for node in away {
-        let pid = rustix::process::Pid::from_raw(node.pid as i32).context("a process id")?;
+        let number = i32::try_from(node.pid).context("a process id")?;
+        let pid = rustix::process::Pid::from_raw(number).context("a process id")?;
         rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
     }
     let target = Target {
@@ -145,7 +146,7 @@ fn round(
     let gets = Load {
         connections: GET_CONNECTIONS,
         rate: Some(GET_RATE),
-        operations: GET_RATE as u64,
+        operations: quoit_number::whole(GET_RATE),
         ..common.load(Exchange::PbGet)
     };
     let mut calm = Gets::default();

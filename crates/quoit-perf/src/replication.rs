@@ -238,7 +238,8 @@ impl Pair<'_> {
         let put = Exchange::PbPut { value_bytes, dw: None };
         let rate = rate * LOAD_SHARE;
         // The load lasts at least as long as the writes are expected to take.
-        let operations = (rate * self.options.readable as f64 / 500.0).max(100.0) as u64;
+        let expected = rate * self.options.readable as f64 / 500.0;
+        let operations = quoit_number::whole(expected.max(100.0));
         let load = Load { rate: Some(rate), operations, ..self.puts(0, keys, 77) };
         let target = self.source.target();
         let mut late_us = std::thread::scope(|scope| {
@@ -252,7 +253,7 @@ impl Pair<'_> {
                 {
                     ensure!(answered.elapsed() < READABLE_LIMIT, "a write does not come across");
                 }
-                late_us.push(answered.elapsed().as_micros() as u64);
+                late_us.push(quoit_number::saturating_u64(answered.elapsed().as_micros()));
             }
             beside.join().expect("the load does not panic")?;
             Ok::<_, anyhow::Error>(late_us)

@@ -167,7 +167,8 @@ fn pass(
 /// Processor time of this thread so far.
 fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    let nanos = u32::try_from(time.tv_nsec).expect("a part of a second");
+    Duration::new(time.tv_sec.unsigned_abs(), nanos)
 }
 
 fn head(engine: &dyn Engine, at: &RecordAt<'_>) -> Result<()> {
@@ -191,7 +192,7 @@ fn fill(engine: &dyn Engine, count: u64) -> Result<()> {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            *byte = random as u8;
+            *byte = quoit_number::low_u8(random);
         }
         let name = Name::of_number(number);
         let change = &mut |_: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {

@@ -88,7 +88,7 @@ impl EngineName {
 impl EngineOptions {
     /// A number of records, multiplied by the scale.
     fn scaled(&self, count: u64) -> u64 {
-        ((count as f64 * self.scale).round() as u64).max(100)
+        quoit_number::rounded(count as f64 * self.scale).max(100)
     }
 
     /// The chosen profiles.

@@ -52,7 +52,7 @@ impl Profile {
     /// Estimated time for one engine, in seconds. The parts without a fixed length were measured on a
     /// machine with two processors, with the slowest engine.
     pub(super) fn seconds(self, options: &EngineOptions) -> u64 {
-        let scaled = |seconds: u64| (seconds as f64 * options.scale).ceil() as u64;
+        let scaled = |seconds: u64| quoit_number::whole((seconds as f64 * options.scale).ceil());
         let each = options.duration_s;
         match self {
             Self::Heads => scaled(60),

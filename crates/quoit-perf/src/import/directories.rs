@@ -158,10 +158,11 @@ fn record(number: usize, value_bytes: usize) -> (Vec<u8>, Vec<u8>) {
 fn bitcask_record(key: &[u8], object: &[u8]) -> Vec<u8> {
     let mut name = Vec::new();
     encode_bitcask_key(BucketRef::untyped(BUCKET).key(key), &mut name);
+    let name_len = u16::try_from(name.len()).expect("names of records are short");
     let mut record = vec![0; 4];
     record.extend_from_slice(&1_600_000_000u32.to_be_bytes());
-    record.extend_from_slice(&(name.len() as u16).to_be_bytes());
-    record.extend_from_slice(&(object.len() as u32).to_be_bytes());
+    record.extend_from_slice(&name_len.to_be_bytes());
+    record.extend_from_slice(&quoit_number::length_u32(object.len()).to_be_bytes());
     record.extend_from_slice(&name);
     record.extend_from_slice(object);
     let checksum = crc32fast::hash(&record[4..]);

@@ -161,7 +161,7 @@ impl LevelDbWriter {
             let mut record = vec![FULL_RECORD];
             record.extend_from_slice(edit);
             manifest.extend_from_slice(&masked(&record).to_le_bytes());
-            manifest.extend_from_slice(&(edit.len() as u16).to_le_bytes());
+            manifest.extend_from_slice(&u16::try_from(edit.len())?.to_le_bytes());
             manifest.extend_from_slice(&record);
         }
         std::fs::write(self.directory.join("MANIFEST-000002"), manifest)?;
@@ -208,10 +208,10 @@ fn masked(bytes: &[u8]) -> u32 {
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push(number as u8 | 0x80);
+        out.push(quoit_number::low_u8(number) | 0x80);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.push(quoit_number::low_u8(number));
 }
 
 /// Encodes `{o, Bucket, Key}` as Riak's LevelDB backend does (sext).
@@ -227,17 +227,17 @@ fn sext_key(key: &[u8]) -> Vec<u8> {
 
 /// Encodes each byte as nine bits, a one and the byte, pads with zero bits, and appends the byte 8.
 fn elements(out: &mut Vec<u8>, bytes: &[u8]) {
-    let (mut held, mut bits) = (0u32, 0);
+    let (mut held, mut bits) = (0u64, 0);
     for byte in bytes {
-        held = held << 9 | 0x100 | u32::from(*byte);
+        held = held << 9 | 0x100 | u64::from(*byte);
         bits += 9;
         while bits >= 8 {
             bits -= 8;
-            out.push((held >> bits) as u8);
+            out.push(quoit_number::low_u8(held >> bits));
         }
     }
     if !bytes.is_empty() {
-        out.push((held << (8 - bits)) as u8);
+        out.push(quoit_number::low_u8(held << (8 - bits)));
     }
     out.push(8);
 }

@@ -4,6 +4,7 @@ use super::directories::BUCKET;
 use anyhow::Result;
 use bytes::Bytes;
 use quoit_model::etf::{Term, put_binary, put_integer, put_tuple_header};
+use quoit_number::length_u32;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -34,7 +35,7 @@ impl LeveledWriter {
     pub(super) fn put(&mut self, key: &[u8], object: &[u8]) -> Result<()> {
         self.number += 1;
         let key = journal_key(self.number, key);
-        let mut value = (object.len() as u32).to_le_bytes().to_vec();
+        let mut value = length_u32(object.len()).to_le_bytes().to_vec();
         value.extend_from_slice(&lz4_flex::block::compress(object));
         // There are no key changes for the ledger.
         value.extend_from_slice(&0u32.to_be_bytes());
@@ -42,8 +43,8 @@ impl LeveledWriter {
         let mut checksum = crc32fast::Hasher::new();
         checksum.update(&key);
         checksum.update(&value);
-        self.file.write_all(&(key.len() as u32).to_le_bytes())?;
-        self.file.write_all(&(value.len() as u32 + 4).to_le_bytes())?;
+        self.file.write_all(&length_u32(key.len()).to_le_bytes())?;
+        self.file.write_all(&length_u32(value.len() + 4).to_le_bytes())?;
         self.file.write_all(&key)?;
         self.file.write_all(&checksum.finalize().to_be_bytes())?;
         self.file.write_all(&value)?;
