@@ -1,4 +1,8 @@
 //! `cargo xtask fuzz-smoke`: runs the fuzz targets on kept inputs and random mutations.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 use std::fs::{self, File};

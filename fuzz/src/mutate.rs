@@ -54,7 +54,8 @@ fn insert(input: &mut Vec<u8>, place: usize, piece: &[u8]) {
 
 /// Overwrites four bytes with a number that is a plausible wrong length.
 fn overwrite_number(input: &mut [u8], place: usize, random: &mut StdRng) {
-    let numbers = [0, 1, 5, input.len() as u32, u32::MAX, u32::MAX >> 1, 1 << 16, 1 << 28];
+    let len = quoit_number::saturating_u32(input.len() as u64);
+    let numbers = [0, 1, 5, len, u32::MAX, u32::MAX >> 1, 1 << 16, 1 << 28];
     let number = numbers[random.random_range(0..numbers.len())];
     for (byte, value) in input[place..].iter_mut().zip(number.to_be_bytes()) {
         *byte = value;

@@ -15,13 +15,13 @@ fn run(input: &[u8]) {
         Ok(reader) => reader,
         Err(fault) => return assert_named(&fault.to_string()),
     };
-    let line_count = input.split(|byte| *byte == b'\n').count();
+    let line_count = input.split(|byte| *byte == b'\n').count() as u64;
     let mut operation_count = 0;
     loop {
         match reader.next_operation() {
             Ok(Some((line, operation))) => {
                 operation_count += 1;
-                assert!(line as usize <= line_count && operation_count <= line_count);
+                assert!(line <= line_count && operation_count <= line_count);
                 assert!(!operation.key.is_empty() && operation.key.len() < input.len());
             }
             Ok(None) => return,

@@ -42,7 +42,8 @@ fn run_entries(input: &[u8]) {
 fn index(entry_count: u64) -> PartitionIndex {
     let entry = |number: u64| IndexEntry {
         tag: Tag::of(Identity(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
-        location: Location::new(number as u32 % 3, 16 * number).expect("it is in the range"),
+        location: Location::new(quoit_number::low_u32(number) % 3, 16 * number)
+            .expect("it is in the range"),
         size_class: SizeClass::of(100 + number),
         digest: number << 32,
         tombstone: number.is_multiple_of(5),

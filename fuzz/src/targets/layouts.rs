@@ -14,7 +14,7 @@ fn run(input: &[u8]) {
     let Ok(layout) = Layout::decode(input) else { return };
     assert_eq!(Layout::decode(&layout.encode()).as_ref(), Ok(&layout), "a layout changes");
     for partition in layout.partitions() {
-        let votes = (0..layout.nodes().len() as u16).map(|node| layout.votes(partition, 3, node));
+        let votes = (0..).take(layout.nodes().len()).map(|node| layout.votes(partition, 3, node));
         assert_eq!(votes.sum::<u32>(), 3, "every position has one holder");
     }
     // Larger layouts take too long to compute.
@@ -31,9 +31,9 @@ fn seeds() -> Vec<Vec<u8>> {
     let ring_size = RingSize::new(8).expect("a power of two");
     let single = Layout::single(NodeId([7; 16]), ring_size);
     let mut members: Vec<_> = (1..=6).map(|n| LayoutMember::new(NodeId([n; 16]))).collect();
-    for (index, member) in members.iter_mut().enumerate().skip(1) {
+    for (index, member) in (0_u32..).zip(&mut members).skip(1) {
         member.location = Some(format!("rack {}", index % 3).into());
-        member.capacity = 100 * index as u32;
+        member.capacity = 100 * index;
     }
     let many = Layout::compute(&LayoutRequest::after(&single, &members));
     vec![single.encode(), many.expect("good members").encode()]
