@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Number of seeds in a block.
-const BLOCK_SEEDS: u64 = 20;
+const BLOCK_SEEDS: usize = 20;
 /// Time in seconds after which a run counts as a finding. Sound runs take about a second; a fault may make
 /// a run last for ever.
 const HANGS_AFTER_SECS: &str = "60";
@@ -130,10 +130,10 @@ fn places(root: &Path, faults: &[Fault]) -> BTreeMap<String, PathBuf> {
 
 /// The runs of a measurement: each seed of a block with each fault, and without a fault.
 fn jobs(faults: &[Fault], seed_count: u64) -> impl Iterator<Item = (&str, u64)> {
-    let blocks = (0..seed_count).step_by(BLOCK_SEEDS as usize);
+    let blocks = (0..seed_count).step_by(BLOCK_SEEDS);
     blocks.flat_map(move |first| {
         let names = std::iter::once(NO_FAULT).chain(faults.iter().map(|fault| fault.name.as_str()));
-        let end = seed_count.min(first + BLOCK_SEEDS);
+        let end = seed_count.min(first + BLOCK_SEEDS as u64);
         names.flat_map(move |name| (first..end).map(move |seed| (name, seed)))
     })
 }
