@@ -106,6 +106,22 @@ pub const fn length_u32(length: usize) -> u32 {
     length as u32
 }
 
+/// Returns the whole part of `number`, which may be negative: zero for NaN, [`i64::MIN`] or [`i64::MAX`] for
+/// a number beyond.
+#[must_use]
+#[inline]
+pub const fn whole_i64(number: f64) -> i64 {
+    number as i64
+}
+
+/// Returns the whole part of `number`, which may be negative: zero for NaN, [`i128::MIN`] or [`i128::MAX`]
+/// for a number beyond.
+#[must_use]
+#[inline]
+pub const fn whole_i128(number: f64) -> i128 {
+    number as i128
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +134,7 @@ mod tests {
         assert_eq!(saturating_u32(u64::from(u32::MAX)), u32::MAX);
         assert_eq!((saturating_i64(7), or_zero(7)), (7, 7));
         assert_eq!((whole(7.9), rounded(7.5), length_u32(7)), (7, 8, 7));
+        assert_eq!((whole_i64(-7.9), whole_i128(-7.9)), (-7, -7));
     }
 
     #[test]
@@ -132,6 +149,11 @@ mod tests {
         assert_eq!(or_zero(-1), 0);
         assert_eq!((whole(-1.0), whole(f64::NAN), whole(1e30)), (0, 0, u64::MAX));
         assert_eq!((rounded(-0.6), rounded(f64::INFINITY)), (0, u64::MAX));
+        assert_eq!(
+            (whole_i64(-1e30), whole_i64(f64::NAN), whole_i64(1e30)),
+            (i64::MIN, 0, i64::MAX)
+        );
+        assert_eq!((whole_i128(-1e40), whole_i128(f64::NAN)), (i128::MIN, 0));
     }
 
     #[test]
