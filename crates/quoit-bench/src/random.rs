@@ -70,10 +70,22 @@ impl Random {
         match self {
             Self::Xoshiro(generator) => {
                 let wide = u128::from(generator.next_u64()) * u128::from(n);
-                (wide >> 64) as u64 + 1
+                quoit_number::low_u64(wide >> 64) + 1
             }
-            Self::As183(generator) => (generator.draw() * n as f64) as u64 + 1,
+            Self::As183(generator) => quoit_number::whole(generator.draw() * n as f64) + 1,
         }
+    }
+
+    /// A uniform index into `count` elements, by one uniform draw; `count` must not be 0.
+    #[inline]
+    pub(crate) fn index(&mut self, count: usize) -> usize {
+        quoit_number::index(self.uniform(count as u64) - 1)
+    }
+
+    /// A uniform printable character of ASCII, by one uniform draw.
+    #[inline]
+    pub(crate) fn printable(&mut self) -> u8 {
+        b' ' + quoit_number::low_u8(self.uniform(95) - 1)
     }
 
     /// An exponentially distributed number with the given mean. It divides by the rate as basho_bench does,
@@ -108,7 +120,7 @@ const HEX_DIGITS: [u8; 16] = *b"0123456789abcdef";
 
 /// The sixteen hexadecimal digits of `bits`, the highest first.
 pub(crate) fn hex(bits: u64) -> [u8; 16] {
-    std::array::from_fn(|place| HEX_DIGITS[(bits >> (60 - 4 * place)) as usize & 15])
+    std::array::from_fn(|place| HEX_DIGITS[quoit_number::index(bits >> (60 - 4 * place)) & 15])
 }
 
 /// One step of SplitMix64 followed by its finalizer (Steele, Lea, Flood 2014).

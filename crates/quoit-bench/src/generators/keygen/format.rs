@@ -268,7 +268,9 @@ fn in_base(integer: i64, base: usize, is_upper: bool) -> Vec<u8> {
     let mut rest = integer.unsigned_abs();
     let base = base as u64;
     loop {
-        let digit = char::from_digit((rest % base) as u32, base as u32).unwrap_or('0');
+        let digit =
+            char::from_digit(quoit_number::low_u32(rest % base), quoit_number::low_u32(base))
+                .unwrap_or('0');
         digits.push(if is_upper { digit.to_ascii_uppercase() as u8 } else { digit as u8 });
         rest /= base;
         if rest == 0 {

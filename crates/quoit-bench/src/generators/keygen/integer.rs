@@ -99,7 +99,8 @@ impl Integers {
             }
             Self::Pareto { scale, max, is_truncated } => {
                 let fraction = 1.0 - random.fraction();
-                let drawn = ((fraction.powf(-1.0 / PARETO_SHAPE) - 1.0) * *scale) as i64;
+                let drawn =
+                    quoit_number::whole_i64((fraction.powf(-1.0 / PARETO_SHAPE) - 1.0) * *scale);
                 if *is_truncated { drawn.min(*max) } else { drawn }
             }
             Self::EightyTwenty { fifth } => {

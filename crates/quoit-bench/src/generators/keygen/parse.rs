@@ -12,7 +12,7 @@ use crate::term::Term;
 use crate::valgen::ValueGenerator;
 
 /// Maximum size of the binary that an integer is converted to, in bits.
-const INTEGER_BITS_MAX: i128 = 8192;
+const INTEGER_BITS_MAX: usize = 8192;
 
 /// Names of generators, for suggestions.
 const NAMES: [&str; 40] = [
@@ -193,9 +193,9 @@ fn parse_sized(
         "crypto_hash" => return digest(term, argument, inner),
         _ => return Err(unknown(term, name)),
     };
-    match argument.as_integer() {
+    match argument.as_integer().and_then(|bits| usize::try_from(bits).ok()) {
         Some(bits) if (8..=INTEGER_BITS_MAX).contains(&bits) && bits % 8 == 0 => {
-            integer_to_binary(term, bits as usize, is_little, inner)
+            integer_to_binary(term, bits, is_little, inner)
         }
         _ => {
             let expected = format!("{{{{{name}, Bits}}, Generator}}, Bits a multiple of 8 to 8192");

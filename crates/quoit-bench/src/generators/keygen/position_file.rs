@@ -48,8 +48,9 @@ fn encode(position: u64) -> Vec<u8> {
     if let Ok(integer) = i32::try_from(position) {
         return [&[VERSION, INTEGER][..], &integer.to_be_bytes()].concat();
     }
-    let size = 8 - position.leading_zeros() as usize / 8;
-    [&[VERSION, SMALL_BIG, size as u8, 0][..], &position.to_le_bytes()[..size]].concat()
+    let size = quoit_number::low_u8(8 - u64::from(position.leading_zeros()) / 8);
+    let magnitude = &position.to_le_bytes()[..usize::from(size)];
+    [&[VERSION, SMALL_BIG, size, 0][..], magnitude].concat()
 }
 
 fn decode(bytes: &[u8]) -> Option<u64> {

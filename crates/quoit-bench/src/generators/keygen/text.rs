@@ -28,10 +28,10 @@ pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
             }
             _ => {
                 let magnitude = key.integer.unsigned_abs();
-                let size = 8 - magnitude.leading_zeros() / 8;
+                let size = quoit_number::low_u8(8 - u64::from(magnitude.leading_zeros()) / 8);
                 let sign = u8::from(key.integer < 0);
-                term.extend([110, size as u8, sign]);
-                term.extend(&magnitude.to_le_bytes()[..size as usize]);
+                term.extend([110, size, sign]);
+                term.extend(&magnitude.to_le_bytes()[..usize::from(size)]);
             }
         },
         Kind::String if bytes.is_empty() => term.push(106),

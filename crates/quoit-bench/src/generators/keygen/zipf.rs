@@ -40,7 +40,7 @@ impl Zipf {
         loop {
             let drawn = last + random.fraction() * (self.first - last);
             let place = self.inverse(drawn);
-            let rank = ((place + 0.5) as u64).clamp(1, count);
+            let rank = quoit_number::whole(place + 0.5).clamp(1, count);
             let at = rank as f64;
             if at - place <= self.quick || drawn >= self.integral(at + 0.5) - self.weight(at) {
                 return rank;

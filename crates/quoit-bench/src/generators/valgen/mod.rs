@@ -197,7 +197,7 @@ impl ValueGenerator {
         let size = match self.spec {
             ValueSpec::Constant(ref bytes) => return Ok(Value::Bytes(bytes)),
             ValueSpec::Printable { size } => {
-                let characters = (0..size).map(|_| b' ' + (random.uniform(95) - 1) as u8);
+                let characters = (0..size).map(|_| random.printable());
                 return Ok(Value::Bytes(self.scratch.replace(characters)));
             }
             ValueSpec::UniformInteger { min, max } => {
@@ -221,15 +221,15 @@ impl ValueGenerator {
             }
             ValueSpec::Fixed { size } | ValueSpec::HighlyCompressible { size } => size,
             ValueSpec::Exponential { min, mean } => {
-                min.saturating_add(random.exponential(mean) as u64)
+                min.saturating_add(quoit_number::whole(random.exponential(mean)))
             }
             ValueSpec::UniformSize { min, max } => min + random.uniform(max - min),
             ValueSpec::Poisson(poisson) => poisson.draw(random),
             ValueSpec::SemiCompressible { min, mean, large_factor, large_share } => {
                 let is_large = random.fraction() < large_share;
                 let factor = if is_large { large_factor } else { 1.0 };
-                let least = (min as f64 * factor) as u64;
-                least.saturating_add(random.exponential(mean * factor) as u64)
+                let least = quoit_number::whole(min as f64 * factor);
+                least.saturating_add(quoit_number::whole(random.exponential(mean * factor)))
             }
         };
         let source = source.map_or(&[][..], |source| source.bytes());
@@ -243,7 +243,7 @@ impl ValueGenerator {
             return Value::Bytes(slice_of(source, size_bytes, random));
         }
         let block = if source.is_empty() { &[0][..] } else { source };
-        let bytes = block.iter().copied().cycle().take(size_bytes as usize);
+        let bytes = block.iter().copied().cycle().take(quoit_number::index(size_bytes));
         Value::Bytes(self.scratch.replace(bytes))
     }
 
@@ -271,7 +271,7 @@ impl ValueGenerator {
 fn slice_of<'a>(source: &'a [u8], size: u64, random: &mut Random) -> &'a [u8] {
     match usize::try_from(size) {
         Ok(size) if size < source.len() => {
-            let offset = random.uniform((source.len() - size) as u64) as usize;
+            let offset = quoit_number::index(random.uniform((source.len() - size) as u64));
             &source[offset..offset + size]
         }
         _ => source,

@@ -29,7 +29,7 @@ impl Poisson {
             let (angle, radius) = (random.fraction(), random.fraction());
             let radius = (-2.0 * (1.0 - radius).ln()).sqrt();
             let normal = radius * (2.0 * std::f64::consts::PI * angle).cos();
-            return (normal * mean.sqrt() + mean) as u64;
+            return quoit_number::whole(normal * mean.sqrt() + mean);
         }
         let target = random.fraction();
         let mut number = 0;

@@ -94,7 +94,9 @@ impl BinSet {
             let size = match self.sizes {
                 SetSizes::Fixed(size) => size,
                 SetSizes::Uniform { min, max } => min + random.uniform(max - min + 1) - 1,
-                SetSizes::Exponential { min, mean } => min + random.exponential(mean) as u64,
+                SetSizes::Exponential { min, mean } => {
+                    min + quoit_number::whole(random.exponential(mean))
+                }
                 SetSizes::Poisson(poisson) => poisson.draw(&mut random),
             };
             end = end.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
@@ -124,7 +126,7 @@ impl Source {
         if self.ends.is_empty() {
             return &self.bytes;
         }
-        let index = (random.uniform(self.ends.len() as u64) - 1) as usize;
+        let index = random.index(self.ends.len());
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[start..self.ends[index]]
     }
@@ -255,9 +257,12 @@ fn highly_compressible(line: &[u8], size_bytes: usize) -> Vec<u8> {
 /// so the early ones are the most frequent.
 pub(super) fn semi_compressible(strong: &mut StdRng, unit_count: usize) -> Vec<u8> {
     let mut choices = Xoshiro256PlusPlus::seed_from_u64(strong.next_u64());
-    let mut below = |n: usize| ((u128::from(choices.next_u64()) * n as u128) >> 64) as usize;
-    let lines: Vec<[u8; LINE_BYTES]> =
-        (0..DISTINCT_LINES).map(|_| std::array::from_fn(|_| b' ' + below(95) as u8)).collect();
+    let mut below = |n: usize| {
+        let product = u128::from(choices.next_u64()) * n as u128;
+        quoit_number::index(quoit_number::low_u64(product >> 64))
+    };
+    let mut line = || std::array::from_fn(|_| b' ' + quoit_number::low_u8(below(95) as u64));
+    let lines: Vec<[u8; LINE_BYTES]> = (0..DISTINCT_LINES).map(|_| line()).collect();
     let unit_bytes = UNIT_RANDOM_BYTES + UNIT_LINES * LINE_BYTES;
     let mut bytes = vec![0; unit_bytes * unit_count];
     for unit in bytes.chunks_exact_mut(unit_bytes) {
