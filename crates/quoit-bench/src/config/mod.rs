@@ -61,7 +61,7 @@ use crate::valgen::{SourceSettings, ValueGenerator};
 use crate::verify::VerifySettings;
 
 /// Maximum number of workers in one process.
-const CONCURRENT_MAX: u64 = 100_000;
+const CONCURRENT_MAX: u32 = 100_000;
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
@@ -223,9 +223,10 @@ impl Config {
         let operations = operations::read_operations(&settings)?;
         let driver = read_driver(&settings)?;
         check_stats(&settings, &mut warnings)?;
-        let worker_count = settings.integer("concurrent", 3, 1..=CONCURRENT_MAX)? as u32;
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        let threads = settings.integer("client_threads", cores, 1..=1024)? as u32;
+        let worker_count = settings.integer("concurrent", 3, 1..=CONCURRENT_MAX)?;
+        let cores = std::thread::available_parallelism()
+            .map_or(1, |cores| quoit_number::saturating_u32(cores.get() as u64));
+        let threads = settings.integer("client_threads", cores, 1..=1024)?;
         let hooks = Hooks::read(&settings, &mut warnings)?;
         let agents = agents::read_agents(&settings, &mut warnings)?;
         let Generators { keys: key_generator, values: value_generator, source } =
@@ -309,21 +310,21 @@ impl Config {
         port_key: &str,
         default_port: u16,
     ) -> Result<Vec<Target>, ConfigError> {
-        let port = self.settings.integer(port_key, u64::from(default_port), 1..=65_535)?;
+        let port = self.settings.integer(port_key, default_port, 1..=u16::MAX)?;
         let list = ips_key.strip_suffix("_ips");
         for overrides in [self.overrides(list), self.overrides(None)] {
             if !overrides.is_empty() {
                 return Ok(overrides);
             }
         }
-        targets::read_targets(&self.settings, ips_key, port as u16)
+        targets::read_targets(&self.settings, ips_key, port)
     }
 
     /// Estimated total size of the values once every key is written, in bytes: the number of distinct keys
     /// times the mean size of a value. `None` if one of the two is unknown.
     pub fn estimated_size_bytes(&self) -> Option<u64> {
         let keys = self.key_generator.dimension()?;
-        Some((self.value_generator.mean_bytes()? * keys as f64) as u64)
+        Some(quoit_number::whole(self.value_generator.mean_bytes()? * keys as f64))
     }
 }
 
@@ -360,7 +361,8 @@ fn read_seed(settings: &Settings) -> Result<Seed, ConfigError> {
     settings.read("rng_seed", Seed::default(), "write {A, B, C} of integers, or now", |term| {
         if term.as_atom() == Some("now") {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
-            let (seconds, micros) = (now.as_secs() as i64, i64::from(now.subsec_micros()));
+            let seconds = quoit_number::saturating_i64(now.as_secs());
+            let micros = i64::from(now.subsec_micros());
             return Some(Seed([seconds / 1_000_000, seconds % 1_000_000, micros]));
         }
         let numbers: Option<Vec<i64>> = term

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::error::{ConfigError, Place};
 use super::toml_form::{self, TomlEntry};
@@ -244,17 +245,30 @@ impl Settings {
     /// # Errors
     ///
     /// When the key is set to anything else.
-    pub fn integer(
+    pub fn integer<T>(
         &self,
         key: &str,
-        default: u64,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<u64, ConfigError> {
+        default: T,
+        range: std::ops::RangeInclusive<T>,
+    ) -> Result<T, ConfigError>
+    where
+        T: PartialOrd + std::fmt::Display + TryFrom<i128>,
+    {
         let expected = format!("write an integer from {} to {}", range.start(), range.end());
         self.read(key, default, &expected, |term| {
-            let value = u64::try_from(term.as_integer()?).ok()?;
+            let value = T::try_from(term.as_integer()?).ok()?;
             range.contains(&value).then_some(value)
         })
+    }
+
+    /// Reads a time limit of 1 ms to one day, in milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// When the key is set to anything else.
+    pub(crate) fn time_limit(&self, key: &str, default: Duration) -> Result<Duration, ConfigError> {
+        let default_ms = quoit_number::saturating_u64(default.as_millis());
+        self.integer(key, default_ms, 1..=86_400_000).map(Duration::from_millis)
     }
 
     /// Reads `true` or `false`.

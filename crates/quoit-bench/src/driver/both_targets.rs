@@ -22,7 +22,7 @@ impl BothTargets {
         let pb = config.targets("pb_ips", "pb_port", 8087)?;
         let mut http = without_unnamed_overrides(config).targets("http_ips", "http_port", 8098)?;
         if !config.overrides(None).is_empty() && config.overrides(Some("http")).is_empty() {
-            let port = config.settings.integer("http_port", 8098, 1..=65_535)? as u16;
+            let port = config.settings.integer("http_port", 8098, 1..=u16::MAX)?;
             let on_port = |target: &Target| Target { host: target.host.clone(), port };
             http = pb.iter().map(on_port).collect();
         }

@@ -109,7 +109,7 @@ impl Driver for HttpRaw {
 
     async fn connect(plan: &HttpRawPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let count = plan.targets.len();
-        let first = (mix(u64::from(place.number)) % count as u64) as usize;
+        let first = quoit_number::index(mix(u64::from(place.number)) % count as u64);
         let mut links: Vec<HttpLink> =
             (0..count).map(|_| HttpLink::new(plan.security.clone())).collect();
         links[first] =

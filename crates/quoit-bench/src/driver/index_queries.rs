@@ -92,8 +92,7 @@ impl Driver for IndexQueries {
             return Err(settings.value_error("key_generator", expected));
         }
         let (bucket_type, bucket) = read_bucket(settings, "mybucket")?;
-        let timeout =
-            |key| settings.integer(key, 30_000, 1..=86_400_000).map(Duration::from_millis);
+        let timeout = |key| settings.time_limit(key, Duration::from_secs(30));
         let key_max = match settings.get("enforce_keyrange") {
             None => None,
             Some(_) => Some(settings.integer("enforce_keyrange", 0, 0..=u64::MAX)?.into()),

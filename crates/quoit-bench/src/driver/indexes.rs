@@ -75,21 +75,21 @@ fn date_of_birth(random: &mut Random, form: DateForm) -> String {
 
 /// Four random bytes in Base64, which make the terms of different people differ.
 fn four_bytes(random: &mut Random) -> String {
-    STANDARD.encode((random.bits() as u32).to_be_bytes())
+    STANDARD.encode(quoit_number::low_u32(random.bits()).to_be_bytes())
 }
 
 /// Suffixes that lower bounds of postcode ranges have after the district.
 const RANGE_STARTS: [&str; 8] = ["ba", "ca", "da", "ea", "fa", "ga", "gb", "gc"];
 
 fn district(random: &mut Random) -> String {
-    let area = POSTCODE_AREAS[random.uniform(POSTCODE_AREAS.len() as u64) as usize - 1];
+    let area = POSTCODE_AREAS[random.index(POSTCODE_AREAS.len())];
     format!("{area}{}", random.uniform(DISTRICT_COUNT))
 }
 
 /// A range query of the postcodes of a district, as the end of a path.
 pub(super) fn postcode_path(random: &mut Random) -> String {
     let district = district(random);
-    let start = RANGE_STARTS[random.uniform(RANGE_STARTS.len() as u64) as usize - 1];
+    let start = RANGE_STARTS[random.index(RANGE_STARTS.len())];
     format!("postcode_bin/{district}%7C{start}/{district}%7Cgd")
 }
 

@@ -47,10 +47,9 @@ impl Driver for Memcached {
 
     fn plan(config: &Config) -> Result<MemcachedPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
-        let timeout_ms = config.settings.integer("memcached_timeout", 5000, 1..=86_400_000)?;
         Ok(MemcachedPlan {
             targets: config.targets("memcached_ips", "memcached_default_port", 11_211)?,
-            timeout: Duration::from_millis(timeout_ms),
+            timeout: config.settings.time_limit("memcached_timeout", Duration::from_secs(5))?,
             key_kind: config.key_generator.kind(),
         })
     }

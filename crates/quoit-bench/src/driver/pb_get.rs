@@ -40,10 +40,10 @@ fn write_bytes(frame: &mut Vec<u8>, number: u8, bytes: &[u8]) {
 /// Writes a varint: seven bits per byte, the lowest first.
 fn write_varint(frame: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        frame.push(number as u8 | 0x80);
+        frame.push(quoit_number::low_u8(number) | 0x80);
         number >>= 7;
     }
-    frame.push(number as u8);
+    frame.push(quoit_number::low_u8(number));
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Driver for RiakClient {
 fn read_nodes(settings: &Settings) -> Result<Vec<Target>, ConfigError> {
     let key = "riakclient_nodes";
     let expected = "write a list of node names such as ['riak@127.0.0.1']";
-    let port = settings.integer("riakclient_pb_port", 8087, 1..=65_535)? as u16;
+    let port = settings.integer("riakclient_pb_port", 8087, 1..=u16::MAX)?;
     let nodes = settings.read(key, Vec::new(), expected, |term| {
         let target_of = |node: &Term| {
             let (_, host) = node.as_atom()?.split_once('@')?;

@@ -14,7 +14,11 @@ use crate::driver::engine::RING_SIZE;
 
 /// Interval of the engine's own periodic sync, so long that it never happens in a run: the configuration
 /// decides when the store is synced.
-const OWN_SYNC_INTERVAL: Duration = Duration::from_secs(86_400);
+const OWN_SYNC_INTERVAL_US: u64 = 86_400_000_000;
+
+fn whole_ms(duration: Duration) -> u64 {
+    quoit_number::saturating_u64(duration.as_millis())
+}
 
 /// An open store.
 pub(super) struct BenchStore {
@@ -34,7 +38,7 @@ impl BenchStore {
         let mut of_engine = BitcaskSettings {
             ring_size: RING_SIZE,
             durability,
-            sync_interval_us: OWN_SYNC_INTERVAL.as_micros() as u64,
+            sync_interval_us: OWN_SYNC_INTERVAL_US,
             ..BitcaskSettings::new(rand::random())
         };
         if let Some(size_bytes) = settings.max_file_size_bytes {
@@ -44,7 +48,7 @@ impl BenchStore {
         let execution = MergesOnDemand::default();
         let clock = Arc::new(SystemClock::default());
         let (engine, _) = BitcaskEngine::open(disk, clock, &execution, of_engine)?;
-        let interval_ms = settings.sync_interval.map_or(u64::MAX, |span| span.as_millis() as u64);
+        let interval_ms = settings.sync_interval.map_or(u64::MAX, whole_ms);
         Ok(Self {
             engine: Arc::new(engine),
             merger: Mutex::new(execution.into_merger()),
@@ -58,9 +62,9 @@ impl BenchStore {
     /// the sync.
     pub(super) fn sync_when_due(&self) -> Result<(), StoreError> {
         let Some(interval) = self.sync_interval else { return Ok(()) };
-        let now_ms = self.opened_at.elapsed().as_millis() as u64;
+        let now_ms = whole_ms(self.opened_at.elapsed());
         let due_ms = self.next_sync_ms.load(Ordering::Relaxed);
-        let next_ms = now_ms.saturating_add(interval.as_millis() as u64);
+        let next_ms = now_ms.saturating_add(whole_ms(interval));
         let is_mine = now_ms >= due_ms
             && self
                 .next_sync_ms

@@ -63,7 +63,6 @@ pub(super) fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
         .map(|target| [format!("Host: {target}\r\n").into_bytes(), extra_headers.clone()].concat())
         .collect();
     let bucket_path = path.trim_end_matches('/').as_bytes().to_vec();
-    let timeout_ms = settings.integer("http_raw_request_timeout", 5000, 1..=86_400_000)?;
     Ok(HttpRawPlan {
         targets,
         security,
@@ -71,7 +70,7 @@ pub(super) fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
         key_prefix: [&bucket_path[..], b"/"].concat(),
         bucket_path,
         params: params.into_bytes(),
-        timeout: Duration::from_millis(timeout_ms),
+        timeout: settings.time_limit("http_raw_request_timeout", Duration::from_secs(5))?,
         disconnect: Disconnect::read(settings, "http_raw_disconnect_frequency")?,
         key_kind: config.key_generator.kind(),
         is_verified: config.verify.is_some(),

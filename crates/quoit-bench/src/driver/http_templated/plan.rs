@@ -70,7 +70,6 @@ impl TemplatedPlan {
         for (server, target) in servers.iter_mut().zip(overrides.iter().cycle()) {
             *server = target.clone();
         }
-        let timeout_ms = settings.integer("http_request_timeout", 5000, 1..=86_400_000)?;
         Ok(Self {
             servers,
             targets,
@@ -79,7 +78,7 @@ impl TemplatedPlan {
             generators,
             security: read_security(settings)?,
             common_headers: read_headers(settings, "http_append_headers")?,
-            timeout: Duration::from_millis(timeout_ms),
+            timeout: settings.time_limit("http_request_timeout", Duration::from_secs(5))?,
             disconnect: Disconnect::read(settings, "http_disconnect_frequency")?,
             key_kind: config.key_generator.kind(),
             source: config.source.clone(),

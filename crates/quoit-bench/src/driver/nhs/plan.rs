@@ -75,9 +75,6 @@ impl NhsPlan {
         let settings = &config.settings;
         let BothTargets { pb: pb_targets, http: http_targets, security } =
             BothTargets::read(config)?;
-        let milliseconds = |key, default| {
-            settings.integer(key, default, 1..=86_400_000).map(Duration::from_millis)
-        };
         let (document_bytes, document_order) = read_unique(settings)?;
         Ok(Self {
             pb_targets,
@@ -92,9 +89,9 @@ impl NhsPlan {
                 .iter()
                 .any(|entry| entry.operation.as_atom() == Some("put_unique_checkrepl")),
             security,
-            pb_timeout: milliseconds("pb_timeout_general", 30_000)?,
-            http_timeout: milliseconds("http_timeout_general", 30_000)?,
-            fold_timeout: milliseconds("fold_timeout_general", 3_600_000)?,
+            pb_timeout: settings.time_limit("pb_timeout_general", Duration::from_secs(30))?,
+            http_timeout: settings.time_limit("http_timeout_general", Duration::from_secs(30))?,
+            fold_timeout: settings.time_limit("fold_timeout_general", Duration::from_secs(3600))?,
             node_name: read_node_name(settings)?,
             records: read_records(settings)?,
             document_bytes,

@@ -72,16 +72,12 @@ impl DtPlan {
                 _ => None,
             },
         )?;
-        let timeout = |key: &str, default: Duration| {
-            let range = 1..=86_400_000;
-            settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
-        };
-        let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
+        let timeout_general = settings.time_limit("pb_timeout_general", TIMEOUT)?;
         let records = DataTypeBucket {
             bucket_type,
             bucket,
-            timeout_read: timeout("pb_timeout_read", timeout_general)?,
-            timeout_write: timeout("pb_timeout_write", timeout_general)?,
+            timeout_read: settings.time_limit("pb_timeout_read", timeout_general)?,
+            timeout_write: settings.time_limit("pb_timeout_write", timeout_general)?,
         };
         let preloaded_count = settings.integer("riakc_dt_preload_sets_num", 10, 1..=1_000_000)?;
         let preloads = settings.boolean("riakc_dt_preload_sets", false)?;

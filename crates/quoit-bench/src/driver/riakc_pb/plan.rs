@@ -20,10 +20,10 @@ use crate::term::Term;
 const TIMEOUT: Duration = Duration::from_secs(62);
 
 /// Default number of generated keys of a MapReduce job.
-const KEYLIST_LENGTH: u64 = 1000;
+const KEYLIST_LENGTH: usize = 1000;
 
 /// Maximum number of generated keys of a MapReduce job.
-const KEYLIST_LENGTH_MAX: u64 = 1_000_000;
+const KEYLIST_LENGTH_MAX: usize = 1_000_000;
 
 /// Maximum number of objects in a bucket whose jobs are checked. The sum of their values then fits into 63
 /// bits.
@@ -100,7 +100,7 @@ impl PbPlan {
             routing: Routing::Target,
             repeats_overload: false,
             indexes: DrawnIndexes::default(),
-            keylist_length: KEYLIST_LENGTH as usize,
+            keylist_length: KEYLIST_LENGTH,
             preloaded_count: None,
             timeout_mapreduce: TIMEOUT,
         }
@@ -193,13 +193,9 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
         };
         term.as_list()?.iter().all(is_plain).then_some(())
     })?;
-    let timeout = |key: &str, default: Duration| {
-        let range = 1..=86_400_000;
-        settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
-    };
-    let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
-    let timeout_read = timeout("pb_timeout_read", timeout_general)?;
-    let timeout_write = timeout("pb_timeout_write", timeout_general)?;
+    let timeout_general = settings.time_limit("pb_timeout_general", TIMEOUT)?;
+    let timeout_read = settings.time_limit("pb_timeout_read", timeout_general)?;
+    let timeout_write = settings.time_limit("pb_timeout_write", timeout_general)?;
     let preloaded_count = match settings.get("riakc_pb_preloaded_keys") {
         None => None,
         Some(_) => Some(settings.integer("riakc_pb_preloaded_keys", 0, 0..=PRELOADED_COUNT_MAX)?),
@@ -231,7 +227,7 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
         pr: quorum("riakc_pb_pr")?,
         pw: quorum("riakc_pb_pw")?,
         timeout_general,
-        timeout_listkeys: timeout("pb_timeout_listkeys", timeout_general)?,
+        timeout_listkeys: settings.time_limit("pb_timeout_listkeys", timeout_general)?,
         timeout_read,
         timeout_write,
         is_verified: config.verify.is_some(),
@@ -239,9 +235,9 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
         routing,
         repeats_overload: settings.boolean("riakc_pb_repeat_overload", false)?,
         indexes: DrawnIndexes::read(settings)?,
-        keylist_length: keylist_length as usize,
+        keylist_length,
         preloaded_count,
-        timeout_mapreduce: timeout("pb_timeout_mapreduce", timeout_general)?,
+        timeout_mapreduce: settings.time_limit("pb_timeout_mapreduce", timeout_general)?,
     })
 }
 
