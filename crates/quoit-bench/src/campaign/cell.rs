@@ -203,12 +203,12 @@ fn addresses(term: &Term, rest: &[Term], clusters: &[Vec<NodeAddresses>]) -> Res
     let fault =
         || format!("{term}: write {{servers, pb}}, {{servers, http}} or {{servers, pb, 2}}");
     let (protocol, number) = match rest {
-        [Term::Atom(protocol)] => (protocol, 1),
+        [Term::Atom(protocol)] => (protocol, 1_usize),
         [Term::Atom(protocol), number] => (protocol, unsigned(number, 1..=2).ok_or_else(fault)?),
         _ => return Err(fault()),
     };
     let missing = || format!("{term}: there is 1 cluster: add {{clusters, 2}} to server");
-    let cluster = clusters.get(number as usize - 1).ok_or_else(missing)?;
+    let cluster = clusters.get(number - 1).ok_or_else(missing)?;
     let address = |node: &NodeAddresses| {
         let address = match protocol.as_str() {
             "pb" => &node.pb,

@@ -71,6 +71,9 @@ pub(super) fn pairs(term: &Term) -> Option<Vec<(String, Term)>> {
 }
 
 /// Reads an integer within a range.
-pub(super) fn unsigned(term: &Term, range: RangeInclusive<u64>) -> Option<u64> {
-    u64::try_from(term.as_integer()?).ok().filter(|number| range.contains(number))
+pub(super) fn unsigned<T: TryFrom<i128> + PartialOrd>(
+    term: &Term,
+    range: RangeInclusive<T>,
+) -> Option<T> {
+    T::try_from(term.as_integer()?).ok().filter(|number| range.contains(number))
 }

@@ -59,7 +59,7 @@ impl CampaignScale {
         if self.is_whole() {
             return Ok(Term::Integer(number));
         }
-        let scaled = (number as f64 * self.0).round() as i128;
+        let scaled = quoit_number::whole_i128((number as f64 * self.0).round());
         Ok(Term::Integer(scaled.max(least).min(number.max(least))))
     }
 

@@ -5,7 +5,7 @@ use crate::term::Term;
 use std::path::PathBuf;
 
 /// Maximum number of nodes in a cluster.
-const NODES_MAX: u64 = 64;
+const NODES_MAX: u16 = 64;
 
 /// The servers that a cell needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl ServerPlan {
             engine: fields.optional("engine", "the name of an engine, such as bitcask", word)?,
             node_count: fields
                 .optional("nodes", "a number from 1 to 64", |term| unsigned(term, 1..=NODES_MAX))?
-                .unwrap_or(1) as u16,
+                .unwrap_or(1),
             cluster_count: fields
                 .optional("clusters", "1 or 2", |term| unsigned(term, 1..=2))?
-                .unwrap_or(1) as u16,
+                .unwrap_or(1),
             is_linked: fields
                 .optional("linked", "true or false", |term| match term.as_atom()? {
                     "true" => Some(true),

@@ -112,7 +112,8 @@ impl ScalingLaw {
     pub fn nodes_at_peak(&self) -> Option<u32> {
         let (contention, coherency) = (self.contention(), self.coherency());
         (coherency > 0.0 && contention < 1.0)
-            .then(|| ((1.0 - contention) / coherency).sqrt().round() as u32)
+            .then(|| quoit_number::rounded(((1.0 - contention) / coherency).sqrt()))
+            .map(quoit_number::saturating_u32)
             .map(|nodes| nodes.max(1))
     }
 
@@ -154,15 +155,17 @@ impl ScalingLaw {
             .filter_map(|_| {
                 let mut resampled = points.to_vec();
                 for point in &mut resampled {
-                    let drawn = random.uniform(deviations.len() as u64) as usize - 1;
+                    let drawn = random.index(deviations.len());
                     point.rate_per_s = self.rate_per_s(point.nodes) * deviations[drawn].max(1e-3);
                 }
                 Some(Self::fit(&resampled)?.nodes_for(rate_per_s).unwrap_or(u32::MAX))
             })
             .collect();
         nodes.sort_unstable();
-        let at =
-            |share: f64| nodes.get((share * (nodes.len() - 1) as f64).round() as usize).copied();
+        let at = |share: f64| {
+            let rank = quoit_number::rounded(share * (nodes.len() - 1) as f64);
+            nodes.get(quoit_number::index(rank)).copied()
+        };
         let (low, high) = (at(TAIL)?, at(1.0 - TAIL)?);
         (low < u32::MAX).then_some((low, Some(high).filter(|nodes| *nodes < u32::MAX)))
     }

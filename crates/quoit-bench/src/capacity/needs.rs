@@ -17,7 +17,7 @@ pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, Capa
     match (options.data_bytes, options.disk_bytes) {
         (Some(data_bytes), Some(disk_bytes)) => {
             let usable = (disk_bytes as f64 * options.fill).max(1.0);
-            let nodes = (data_bytes as f64 * copies as f64 / usable).ceil() as u64;
+            let nodes = quoit_number::whole((data_bytes as f64 * copies as f64 / usable).ceil());
             let text = format!(
                 "{} of data in {copies} copies, disks of {} filled to {:.0} %",
                 size(data_bytes),
@@ -32,7 +32,7 @@ pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, Capa
     match (options.keys, options.memory_bytes) {
         (Some(keys), Some(memory_bytes)) => {
             let needed = keys as f64 * copies as f64 * options.key_bytes as f64;
-            let nodes = (needed / memory_bytes.max(1) as f64).ceil() as u64;
+            let nodes = quoit_number::whole((needed / memory_bytes.max(1) as f64).ceil());
             let per_gib = (1_u64 << 30) / options.key_bytes.max(1);
             let text = format!(
                 "{keys} keys in {copies} copies, {} bytes of memory each ({per_gib} keys for each GiB), \

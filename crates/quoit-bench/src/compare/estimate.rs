@@ -35,7 +35,8 @@ impl Estimate {
         if logs.len() < SECONDS_MIN {
             return None;
         }
-        let block_length = (logs.len() as f64).sqrt().ceil() as usize;
+        let block_length =
+            quoit_number::index(quoit_number::whole((logs.len() as f64).sqrt().ceil()));
         let seed = logs.iter().fold(0, |hash, value| mix(hash ^ value.to_bits()));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut drawn = Vec::with_capacity(logs.len() + block_length);

@@ -158,7 +158,7 @@ pub struct ComparedSide {
     /// Directories of its runs.
     pub runs: Vec<PathBuf>,
     /// Seconds, over all runs, in which hardly anything was done.
-    pub stalled_s: usize,
+    pub stalled_s: u64,
     /// Number of failed operations of all runs.
     pub errors: u64,
     /// Share of all operations that failed, from 0 to 1.
@@ -276,7 +276,7 @@ fn side(runs: &[RunFigures], others: &[RunFigures]) -> ComparedSide {
     let stalled_s = |run: &RunFigures| stalled_count(&run.rates) as f64 * run.span_s;
     ComparedSide {
         runs: runs.iter().map(|run| run.directory.clone()).collect(),
-        stalled_s: runs.iter().map(stalled_s).sum::<f64>().round() as usize,
+        stalled_s: quoit_number::rounded(runs.iter().map(stalled_s).sum()),
         errors,
         failed_share: errors as f64 / all.max(1.0),
         client_bound_runs: runs.iter().filter(|run| run.is_client_bound).count(),

@@ -80,7 +80,7 @@ impl RunFigures {
             operations,
             span_s,
             success_count: results.summary.iter().map(|row| row.successful).sum(),
-            error_count: results.summary.iter().map(|row| row.failed as u64).sum(),
+            error_count: quoit_number::whole(results.summary.iter().map(|row| row.failed).sum()),
             is_paced: summary.as_ref().is_some_and(|summary| summary.mode.is_paced()),
             noise_floor: summary.as_ref().map(|it| it.client.noise_floor).unwrap_or_default(),
             is_client_bound: summary.is_some_and(|summary| summary.client.client_bound),

@@ -59,7 +59,7 @@ fn side_text(side: &ComparedSide) -> String {
         plural(side.runs.len() as u64, "run", "runs"),
         names.join(", "),
         plural(side.errors, "error", "errors"),
-        plural(side.stalled_s as u64, "second of standstill", "seconds of standstill")
+        plural(side.stalled_s, "second of standstill", "seconds of standstill")
     )
 }
 
