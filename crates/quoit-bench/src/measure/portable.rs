@@ -29,7 +29,7 @@ impl OperationStats {
         let (sum_ns, min_ns, max_ns) = self.exact_ns();
         StatsForm {
             counts: counts.collect(),
-            sum_ns: ((sum_ns >> 64) as u64, sum_ns as u64),
+            sum_ns: (quoit_number::low_u64(sum_ns >> 64), quoit_number::low_u64(sum_ns)),
             min_ns,
             max_ns,
             error_count: self.error_count(),

@@ -115,7 +115,7 @@ pub(crate) fn stalls(
     let stall = |(start_s, length_s)| Stall {
         start_s,
         length_s,
-        arrivals: (rate_per_s * length_s).round() as u64,
+        arrivals: quoit_number::rounded(rate_per_s * length_s),
     };
     found.into_iter().map(stall).collect()
 }

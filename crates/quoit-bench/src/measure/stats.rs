@@ -207,7 +207,7 @@ impl OperationStats {
     /// other is the middle of its histogram bucket.
     fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
         let count = self.count();
-        let ranks = quantiles.map(|quantile| ((quantile * count as f64).round() as u64).max(1));
+        let ranks = quantiles.map(|quantile| quoit_number::rounded(quantile * count as f64).max(1));
         let mut values = [to_us(self.max_ns); N];
         let (mut reached, mut next) = (0, 0);
         for step in self.latencies_ns.iter_recorded() {
@@ -277,7 +277,8 @@ impl Window {
     #[inline]
     pub(crate) fn record(&mut self, operation: usize, moments: &Moments) {
         self.is_empty = false;
-        self.operations[operation].record(moments.latency().as_nanos() as u64);
+        // 64 bits hold the nanoseconds of 584 years.
+        self.operations[operation].record(quoit_number::low_u64(moments.latency().as_nanos()));
         self.breakdown.record(operation, moments);
     }
 

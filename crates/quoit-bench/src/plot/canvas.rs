@@ -86,7 +86,7 @@ impl Canvas {
     pub(crate) fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
         // Among many dots, half a pixel is invisible.
         let grid = if points.len() > 2000 { 1.0 } else { 0.5 };
-        let cell = |at: f64| (at / grid).round() as i64;
+        let cell = |at: f64| quoit_number::whole_i64((at / grid).round());
         let mut places: Vec<(i64, i64)> =
             points.iter().map(|(x, y)| (cell(*x), cell(*y))).collect();
         places.sort_unstable();

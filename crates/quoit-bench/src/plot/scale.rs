@@ -52,9 +52,9 @@ pub(crate) fn linear_ticks(low: f64, high: f64, count_max: usize) -> Vec<Tick> {
         return vec![Tick { value: low, label: grouped(low, 0) }];
     }
     let step = round_step(span / count_max.max(1) as f64);
-    let digits = (-step.log10().floor()).max(0.0) as usize;
-    let first = (low / step - 1e-9).ceil() as i64;
-    let last = (high / step + 1e-9).floor() as i64;
+    let digits = quoit_number::index(quoit_number::whole(-step.log10().floor()));
+    let first = quoit_number::whole_i64((low / step - 1e-9).ceil());
+    let last = quoit_number::whole_i64((high / step + 1e-9).floor());
     (first..=last)
         .map(|multiple| multiple as f64 * step)
         .map(|value| Tick { value, label: grouped(value, digits) })
@@ -77,12 +77,21 @@ pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
         decades if decades <= 3.0 => &[1.0, 2.0, 5.0],
         _ => &[1.0],
     };
-    let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    let (first, last) = (exponent(low.log10().floor()), exponent(high.log10().ceil()));
     (first..=last)
         .flat_map(|power| factors.iter().map(move |factor| (factor * 10_f64.powi(power), power)))
         .filter(|(value, _)| *value >= low * (1.0 - 1e-9) && *value <= high * (1.0 + 1e-9))
-        .map(|(value, power)| Tick { value, label: grouped(value, (-power).max(0) as usize) })
+        .map(|(value, power)| Tick {
+            value,
+            label: grouped(value, usize::try_from(-power).unwrap_or(0)),
+        })
         .collect()
+}
+
+/// A power of ten as an integer. The powers of finite numbers lie between -324 and 309.
+fn exponent(power: f64) -> i32 {
+    let power = quoit_number::whole_i64(power.clamp(-400.0, 400.0));
+    i32::try_from(power).expect("a power of ten is at most 400")
 }
 
 /// A number with `digits` decimal places and thin spaces between groups of thousands.

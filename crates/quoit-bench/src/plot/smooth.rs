@@ -18,7 +18,7 @@ pub(crate) fn loess(points: &[(f64, f64)], at_count: usize) -> Vec<(f64, f64)> {
     if points.len() < POINT_COUNT_MIN || last.0 <= first.0 {
         return points.to_vec();
     }
-    let near_count = (points.len() as f64 * SPAN + 1e-5) as usize;
+    let near_count = quoit_number::index(quoit_number::whole(points.len() as f64 * SPAN + 1e-5));
     let mut start = 0;
     (0..at_count)
         .map(|index| {

@@ -104,7 +104,7 @@ pub(super) fn seconds(results: &Results) -> Result<Vec<Second>, ReportError> {
         for interval in IntervalReader::open(&results.directory, &operation.file_label)? {
             let Interval { start, length, stats } = interval?;
             let (start_s, length_s) = (start.as_secs_f64(), length.as_secs_f64().max(1e-3));
-            let second = seconds.entry(start_s.round() as u64).or_insert(Second {
+            let second = seconds.entry(quoit_number::rounded(start_s)).or_insert(Second {
                 start_s,
                 end_s: start_s + length_s,
                 rate_per_s: 0.0,
@@ -146,7 +146,8 @@ fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) 
     let interval_count = ((end_s - start_s) / interval_s.max(1e-3)).round().max(1.0);
     let interval_s = (end_s - start_s) / interval_count;
     let intervals_a_span = (interval_count / count_max.max(1) as f64).ceil();
-    let count = (interval_count / intervals_a_span).ceil() as usize;
+    let count =
+        quoit_number::index(quoit_number::whole((interval_count / intervals_a_span).ceil()));
     let at_s = |index: usize| start_s + index as f64 * intervals_a_span * interval_s;
     let span = |index: usize| {
         let end_s = if index + 1 == count { end_s } else { at_s(index + 1) };

@@ -108,6 +108,15 @@ impl Row<'_> {
         })
     }
 
+    /// The whole number in a column.
+    pub(super) fn count(&self, column: usize) -> Result<u64, String> {
+        let cell = self.cells.get(column).copied().unwrap_or_default();
+        cell.parse().map_err(|_| {
+            let name = self.columns.get(column).copied().unwrap_or_default();
+            format!("{name} is {cell:?} where a whole number from 0 on was expected")
+        })
+    }
+
     /// The boolean in a column.
     pub(super) fn truth(&self, column: usize) -> Result<bool, String> {
         let cell = self.cells.get(column).copied().unwrap_or_default();

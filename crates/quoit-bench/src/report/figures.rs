@@ -80,7 +80,7 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
         Ok(Figures {
             name: operation.name.clone(),
             count: latencies.count,
-            error_count: error_count as u64,
+            error_count: quoit_number::whole(error_count),
             rate_per_s: latencies.count as f64 / span_s.max(1e-6),
             latencies,
             distribution,
@@ -127,16 +127,18 @@ fn of_rows(rows: &[LatencyRow]) -> Latencies {
             reached += weight;
             reached >= count / 2.0
         };
-        values.iter().find(reaches_half).map_or(0.0, |(value_us, _)| *value_us) as u64
+        quoit_number::whole(values.iter().find(reaches_half).map_or(0.0, |(value_us, _)| *value_us))
     };
     Latencies {
-        count: count as u64,
-        min_us: rows.iter().map(|row| row.min_us).fold(f64::INFINITY, f64::min) as u64,
+        count: quoit_number::whole(count),
+        min_us: quoit_number::whole(
+            rows.iter().map(|row| row.min_us).fold(f64::INFINITY, f64::min),
+        ),
         mean_us: rows.iter().map(|row| row.mean_us * row.count).sum::<f64>() / count,
         median_us: typical_us(|row| row.median_us),
         p95_us: typical_us(|row| row.p95_us),
         p99_us: typical_us(|row| row.p99_us),
         p99_9_us: typical_us(|row| row.p99_9_us),
-        max_us: rows.iter().map(|row| row.max_us).fold(0.0, f64::max) as u64,
+        max_us: quoit_number::whole(rows.iter().map(|row| row.max_us).fold(0.0, f64::max)),
     }
 }

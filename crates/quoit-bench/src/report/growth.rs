@@ -38,9 +38,9 @@ impl Growth {
         let mut notes = Vec::new();
         let rows = CsvLines::read(&path)?.table(&COLUMNS, &mut notes, |row| {
             Ok(GrowthRow {
-                item_count: row.number(0)? as u64,
-                container: row.number(1)? as u64,
-                size_bytes: row.number(2)? as u64,
+                item_count: row.count(0)?,
+                container: row.count(1)?,
+                size_bytes: row.count(2)?,
                 kv_read_s: row.number(3)?,
                 read_before_s: row.number(4)?,
                 write_s: row.number(5)?,

@@ -40,7 +40,7 @@ impl KneeResults {
                 undone: row.number(3)?,
                 is_client_bound: row.truth(4)?,
                 is_within: row.truth(5)?,
-                sample_count: row.number(6)? as u64,
+                sample_count: row.count(6)?,
                 p99_us_min: row.number(7)?,
                 p99_us_max: row.number(8)?,
             })

@@ -131,9 +131,10 @@ fn draw_panel(
         .flat_map(|series| &series.points)
         .fold(0.0, |highest: f64, (_, y)| highest.max(*y));
     let y_range = (0.0, if highest > 0.0 { highest * 1.06 } else { 1.0 });
+    let tick_count = quoit_number::index(quoit_number::whole((bottom - top) / 24.0));
     let mut y = Axis {
         scale: Scale::linear(y_range, (bottom, top)),
-        ticks: linear_ticks(y_range.0, y_range.1, ((bottom - top) / 24.0) as usize),
+        ticks: linear_ticks(y_range.0, y_range.1, tick_count),
         has_labels: true,
     };
     canvas.text("heading", (place.left, place.top + 19.0), Anchor::Start, panel.title);
@@ -159,9 +160,10 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
         let middle = ((frame.left + frame.right) / 2.0, top + 13.0);
         canvas.text("label", middle, Anchor::Middle, &shortened(name, frame.width()));
     }
+    let tick_count = quoit_number::index(quoit_number::whole(frame.width() / 70.0)).max(2);
     let x = Axis {
         scale: Scale::linear(x_range, (frame.left, frame.right)),
-        ticks: linear_ticks(x_range.0, x_range.1, (frame.width() / 70.0).max(2.0) as usize),
+        ticks: linear_ticks(x_range.0, x_range.1, tick_count),
         has_labels: true,
     };
     draw_axes(canvas, frame, &x, y);
@@ -216,7 +218,7 @@ fn draw_legend(canvas: &mut Canvas, (left, top): (f64, f64), series: &[PanelSeri
 /// the most.
 fn shortened(name: &str, width: f64) -> String {
     const CHARACTER_WIDTH: f64 = 7.5;
-    let room = (width / CHARACTER_WIDTH) as usize;
+    let room = quoit_number::index(quoit_number::whole(width / CHARACTER_WIDTH));
     let length = name.chars().count();
     if length <= room {
         return name.to_owned();

@@ -60,7 +60,8 @@ fn part_rates(seconds: &[Second], (start_s, end_s): (f64, f64), count: usize) ->
     for second in seconds {
         let middle_s = (second.start_s + second.end_s) / 2.0;
         let place = (middle_s - start_s) / (end_s - start_s).max(1e-6) * count as f64;
-        let Some((operations, length_s)) = parts.get_mut(place.max(0.0) as usize) else { continue };
+        let part = quoit_number::index(quoit_number::whole(place));
+        let Some((operations, length_s)) = parts.get_mut(part) else { continue };
         *operations += second.rate_per_s * (second.end_s - second.start_s);
         *length_s += second.end_s - second.start_s;
     }

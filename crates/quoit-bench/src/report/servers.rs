@@ -60,7 +60,7 @@ fn arrange(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64, operations: f
     let mut names: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
     names.sort_unstable();
     names.dedup();
-    let second = |row: &ServerRow| row.elapsed_s.round() as usize;
+    let second = |row: &ServerRow| quoit_number::index(quoit_number::rounded(row.elapsed_s));
     let first = rows.iter().map(second).min().unwrap_or(0);
     let last = rows.iter().map(second).max().unwrap_or(0);
     let span = thinned::rows_a_point(last - first + 1);

@@ -29,7 +29,8 @@ const SHADES_FROM: [f64; 4] = [0.0, 0.05, 0.2, 0.5];
 /// Renders the state. The result depends only on the state and the size of the frame.
 pub fn draw(frame: &mut Frame<'_>, state: &ViewState) {
     let operation_count = state.last.as_ref().map_or(0, |second| second.operations.len());
-    let operation_lines = (operation_count as u16).clamp(1, OPERATION_LINES_MAX);
+    let operation_lines =
+        u16::try_from(operation_count).unwrap_or(u16::MAX).clamp(1, OPERATION_LINES_MAX);
     let parts = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),

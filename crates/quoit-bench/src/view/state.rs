@@ -105,7 +105,7 @@ impl ViewState {
     /// Adds a second.
     pub fn take(&mut self, second: ViewSecond) {
         let rate_per_s: f64 = second.operations.iter().map(|operation| operation.rate_per_s).sum();
-        push(&mut self.rates_per_s, rate_per_s.round() as u64, HISTORY_MAX);
+        push(&mut self.rates_per_s, quoit_number::rounded(rate_per_s), HISTORY_MAX);
         push(&mut self.spectra, second.spectrum, HISTORY_MAX);
         self.last = Some(second);
     }

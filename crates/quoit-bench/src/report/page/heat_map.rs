@@ -78,7 +78,8 @@ fn counts_of(stats: &OperationStats, (low_ms, high_ms): (f64, f64)) -> [u64; ROW
     for step in stats.histogram_ns().iter_recorded() {
         let ms = step.value_iterated_to() as f64 / NS_PER_MS;
         let share = (ms / low_ms).max(1.0).ln() / (high_ms / low_ms).ln();
-        let row = ((share * ROW_COUNT as f64) as usize).min(ROW_COUNT - 1);
+        let row =
+            quoit_number::index(quoit_number::whole(share * ROW_COUNT as f64)).min(ROW_COUNT - 1);
         counts[row] += step.count_since_last_iteration();
     }
     counts
@@ -91,7 +92,7 @@ fn shade(count: u64, most: u64) -> usize {
         return SHADE_COUNT;
     }
     let share = (count as f64).ln() / (most as f64).ln();
-    1 + (share * (SHADE_COUNT - 1) as f64).round() as usize
+    1 + quoit_number::index(quoit_number::rounded(share * (SHADE_COUNT - 1) as f64))
 }
 
 #[cfg(test)]

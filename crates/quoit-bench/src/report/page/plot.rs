@@ -105,7 +105,7 @@ impl YScale {
             Axis { scale, ticks: log_ticks(low, high), has_labels: true }
         } else {
             let scale = Scale::linear(self.range, positions);
-            let count = (frame.height() / 40.0) as usize;
+            let count = quoit_number::index(quoit_number::whole(frame.height() / 40.0));
             Axis { scale, ticks: linear_ticks(low, high, count), has_labels: true }
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn section(results: &Results, servers: &Servers) -> String {
 
 fn per_operation_text(per_operation: &PerOperation) -> String {
     let PerOperation { cpu_us, read_bytes, written_bytes } = *per_operation;
-    let bytes = |bytes: f64| size_text(bytes.round() as u64);
+    let bytes = |bytes: f64| size_text(quoit_number::rounded(bytes));
     let parts: Vec<String> = [
         cpu_us.map(|us| format!("{} us of processor time", grouped(us, 1))),
         written_bytes.map(|count| format!("{} written", bytes(count))),

@@ -54,7 +54,8 @@ pub(super) fn spectrum(id: &str, lines: &[Line<'_>]) -> Option<Plot> {
     let count_max = known.iter().map(|(_, line)| line.count()).max()?;
     // Of n operations, the slowest one has a share of 1/n at or above it.
     let end = (count_max as f64).log10();
-    let place_count = (end * PLACES_A_DECADE as f64).ceil() as usize;
+    let place_count =
+        quoit_number::index(quoit_number::whole((end * PLACES_A_DECADE as f64).ceil()));
     let xs: Vec<f64> =
         (0..=place_count).map(|index| (index as f64 / PLACES_A_DECADE as f64).min(end)).collect();
     let series: Vec<PlotSeries> =
@@ -103,7 +104,7 @@ fn series_of(index: usize, line: &Line<'_>, xs: &[f64]) -> PlotSeries {
 
 /// A percentile with enough decimal places to differ from its neighbours.
 fn percentile_text(x: f64) -> String {
-    let digits = (x.floor() as usize).saturating_sub(1) + 1;
+    let digits = quoit_number::index(quoit_number::whole(x)).max(1);
     format!("{:.digits$} %", (1.0 - 10_f64.powf(-x)) * 100.0)
 }
 

@@ -104,7 +104,7 @@ pub(super) fn over_time(
         x_texts: elapsed_s.iter().map(|s| format!("at {}", moment_text(*s))).collect(),
         xs: elapsed_s,
         x_range,
-        x_ticks: clock_ticks(x_range, (size.0 / 110.0) as usize),
+        x_ticks: clock_ticks(x_range, quoit_number::index(quoit_number::whole(size.0 / 110.0))),
         y,
         series,
         cells: Vec::new(),
@@ -115,7 +115,7 @@ pub(super) fn over_time(
 
 fn moment_text(seconds: f64) -> String {
     let whole = clock_text(Duration::from_secs_f64(seconds));
-    let tenths = (seconds.fract() * 10.0) as u32;
+    let tenths = quoit_number::whole(seconds.fract() * 10.0);
     if tenths == 0 { whole } else { format!("{whole}.{tenths}") }
 }
 
@@ -130,7 +130,8 @@ fn clock_ticks((low, high): (f64, f64), count_max: usize) -> Vec<Tick> {
     }
     let step = CLOCK_STEPS.into_iter().map(f64::from).find(|step| *step >= least);
     let step = step.unwrap_or_else(|| (least / 86_400.0).ceil() * 86_400.0);
-    let (first, last) = ((low / step).ceil() as u64, (high / step + 1e-9) as u64);
+    let (first, last) =
+        (quoit_number::whole((low / step).ceil()), quoit_number::whole(high / step + 1e-9));
     (first..=last)
         .map(|multiple| multiple as f64 * step)
         .map(|s| Tick { value: s, label: clock_text(Duration::from_secs_f64(s)) })
