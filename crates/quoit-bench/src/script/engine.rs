@@ -305,12 +305,12 @@ fn random(ctx: Ctx<'_>, max: f64) -> rquickjs::Result<f64> {
     if !(1.0..=9_007_199_254_740_991.0).contains(&max) {
         return Err(Exception::throw_range(&ctx, "random(max) wants a number from 1 to 2^53 - 1"));
     }
-    with_caller(&ctx, |caller| caller.random.uniform(max as u64) as f64)
+    with_caller(&ctx, |caller| caller.random.uniform(quoit_number::whole(max)) as f64)
 }
 
 fn size_of(ctx: &Ctx<'_>, size: f64) -> rquickjs::Result<usize> {
     if (0.0..=SIZE_BYTES_MAX as f64).contains(&size) {
-        return Ok(size as usize);
+        return Ok(quoit_number::index(quoit_number::whole(size)));
     }
     Err(Exception::throw_range(ctx, "a size is 0 to 67108864 bytes"))
 }
@@ -319,7 +319,7 @@ fn size_of(ctx: &Ctx<'_>, size: f64) -> rquickjs::Result<usize> {
 fn random_text(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<String> {
     let size = size_of(&ctx, size)?;
     with_caller(&ctx, |caller| {
-        let character = |_| char::from(b' ' + (caller.random.uniform(95) - 1) as u8);
+        let character = |_| char::from(caller.random.printable());
         (0..size).map(character).collect()
     })
 }
@@ -328,7 +328,7 @@ fn random_text(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<String> {
 fn random_bytes(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<TypedArray<'_, u8>> {
     let size = size_of(&ctx, size)?;
     let bytes = with_caller(&ctx, |caller| {
-        (0..size).map(|_| (caller.random.uniform(256) - 1) as u8).collect::<Vec<u8>>()
+        (0..size).map(|_| quoit_number::low_u8(caller.random.uniform(256) - 1)).collect::<Vec<u8>>()
     })?;
     TypedArray::new(ctx, bytes)
 }
@@ -357,7 +357,7 @@ fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<
     if let Some(number) = value.as_number() {
         let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
         return Ok(if is_whole {
-            ScriptReturn::Integer(number as i64)
+            ScriptReturn::Integer(quoit_number::whole_i64(number))
         } else {
             ScriptReturn::Number(number)
         });

@@ -144,9 +144,9 @@ impl TraceReader {
                 }
             }
         }
-        let count = self.ready.len() as u32;
-        for (index, (_, operation)) in self.ready.iter_mut().enumerate() {
-            operation.at += Duration::from_secs(1) * index as u32 / count;
+        let count = quoit_number::length_u32(self.ready.len());
+        for (index, (_, operation)) in (0_u32..).zip(&mut self.ready) {
+            operation.at += Duration::from_secs(1) * index / count;
         }
         Ok(())
     }
