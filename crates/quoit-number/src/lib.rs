@@ -122,6 +122,13 @@ pub const fn whole_i128(number: f64) -> i128 {
     number as i128
 }
 
+/// Returns the number of 32 bits nearest to `number`, which is infinite for a number beyond [`f32::MAX`].
+#[must_use]
+#[inline]
+pub const fn nearest_f32(number: f64) -> f32 {
+    number as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +142,7 @@ mod tests {
         assert_eq!((saturating_i64(7), or_zero(7)), (7, 7));
         assert_eq!((whole(7.9), rounded(7.5), length_u32(7)), (7, 8, 7));
         assert_eq!((whole_i64(-7.9), whole_i128(-7.9)), (-7, -7));
+        assert_eq!(nearest_f32(0.1).to_bits(), 0.1_f32.to_bits());
     }
 
     #[test]
@@ -154,6 +162,7 @@ mod tests {
             (i64::MIN, 0, i64::MAX)
         );
         assert_eq!((whole_i128(-1e40), whole_i128(f64::NAN)), (i128::MIN, 0));
+        assert!(nearest_f32(-1e40) < f32::MIN);
     }
 
     #[test]

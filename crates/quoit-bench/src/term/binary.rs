@@ -90,7 +90,13 @@ impl BinaryBuilder {
         };
         let mut bytes = match layout.size_bits {
             64 => number.to_be_bytes().to_vec(),
-            32 => (number as f32).to_be_bytes().to_vec(),
+            32 => {
+                let nearest = quoit_number::nearest_f32(number);
+                if nearest.is_infinite() {
+                    return Err(format!("{value} does not fit into a float of 32 bits: write 64"));
+                }
+                nearest.to_be_bytes().to_vec()
+            }
             other => return Err(format!("a float of {other} bits: write 32 or 64")),
         };
         if layout.is_little {

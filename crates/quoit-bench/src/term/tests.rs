@@ -116,6 +116,8 @@ fn binaries_are_built_from_segments() {
     check("<<258:12/little, 0:4>>", "<<2,16>>");
     check_error("<<1:3>>.", "fill up to 8");
     check_error("<<1.0>>.", "/float");
+    check("<<3.4028234663852886e38:32/float>>", "<<127,127,255,255>>");
+    check_error("<<3.5e38:32/float>>.", "does not fit into a float of 32 bits");
     check_error("<<1/wide>>.", "`wide` is not a type");
     check_error("<<1:99999999999>>.", "bits that are read");
     check_error("<<a>>.", "a number or a string");
