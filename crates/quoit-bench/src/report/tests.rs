@@ -334,6 +334,7 @@ fn a_long_table_of_growth_is_drawn_with_medians_and_a_damaged_one_refused() {
     assert!(page.contains("<tr><td>plain read</td><td>-</td><td>-</td><td>-</td></tr>"));
     for (damage, expected) in [
         ("1, 1, 10, 0, 0.1, x, 0.1, 0.1\n", "crdt-growth.csv:2: write_elapsed is \"x\""),
+        ("1.5, 1, 10, 0, 0.1, 0.1, 0.1, 0.1\n", "items is \"1.5\" where a whole number"),
         ("1, 1, 10\n", "found 3 cells where 8 were expected"),
         ("", "no whole row"),
     ] {
