@@ -7,7 +7,9 @@
 //! empty. Such a chain exists as long as a node is below its quota (Lawler, "Combinatorial
 //! Optimization: Networks and Matroids", 1976, chapter 8).
 
+use super::member::node_number;
 use super::table::{EMPTY_POSITION, Table, scatter};
+use quoit_number::index;
 use std::collections::VecDeque;
 
 /// Number of exchanges that are compared before one is taken.
@@ -19,7 +21,7 @@ pub(super) struct NodeQuotas {
     pub(super) quotas: Vec<u32>,
     /// For each position and node, the number of rows in which the node should have that position.
     /// A preference only.
-    pub(super) by_position: Vec<Vec<i32>>,
+    pub(super) by_position: Vec<Vec<i64>>,
 }
 
 pub(super) struct Assignment<'t, 's> {
@@ -68,8 +70,7 @@ impl<'t, 's> Assignment<'t, 's> {
     }
 
     fn nodes(&self) -> std::ops::Range<u16> {
-        // There are at most NODES_MAX nodes.
-        0..self.wanted.quotas.len() as u16
+        0..node_number(self.wanted.quotas.len())
     }
 
     fn partitions(&self) -> std::ops::Range<usize> {
@@ -144,7 +145,7 @@ impl<'t, 's> Assignment<'t, 's> {
     /// takes the one that suits the order of positions best.
     fn exchange(&self, node: u16) -> Option<Vec<AssignmentStep>> {
         let count = self.table.spread.partition_count;
-        let start = scatter(node, self.table.held()[usize::from(node)] as usize) as usize % count;
+        let start = index(scatter(node, self.table.held()[usize::from(node)] as usize)) % count;
         let takes = (0..count).map(|offset| (start + offset) % count).flat_map(|partition| {
             let row = self.table.row(partition);
             let width = if row.contains(&node) { 0 } else { row.len() };

@@ -57,9 +57,10 @@ impl Layout {
         }
         for partition in self.partitions() {
             for node in self.balanced(partition) {
-                match self.nodes.len() {
-                    ..=NARROW_NODES_MAX => out.push(*node as u8),
-                    _ => out.extend(node.to_le_bytes()),
+                let [low, high] = node.to_le_bytes();
+                out.push(low);
+                if self.nodes.len() > NARROW_NODES_MAX {
+                    out.push(high);
                 }
             }
         }

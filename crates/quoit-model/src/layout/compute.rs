@@ -4,7 +4,7 @@ use super::Layout;
 use super::assign::{Assignment, NodeQuotas};
 use super::error::LayoutError;
 use super::improve::improve;
-use super::member::{LayoutMember, LayoutRules, checked, locations_of};
+use super::member::{LayoutMember, LayoutRules, checked, locations_of, node_number};
 use super::reorder::{balance_order, spread_order};
 use super::shares::{FairShares, Spread};
 use super::table::{EMPTY_POSITION, Table};
@@ -138,9 +138,7 @@ fn kept(
     let index_now = |node: &NodeId| {
         let replaced = replacements.iter().find(|replacement| replacement.old == *node);
         let id = replaced.map_or(*node, |replacement| replacement.new);
-        members
-            .binary_search_by_key(&id, |member| member.id)
-            .map_or(EMPTY_POSITION, |index| index as u16)
+        members.binary_search_by_key(&id, |member| member.id).map_or(EMPTY_POSITION, node_number)
     };
     let now: Vec<u16> = previous.nodes.iter().map(index_now).collect();
     let mut cells = Vec::with_capacity(width * usize::from(previous.ring_size.get()));
@@ -163,7 +161,8 @@ fn wanted(table: &Table<'_>, fair: &FairShares) -> NodeQuotas {
             let fair = table.spread.fair_shares(position + 1);
             fair.shares.iter().map(|share| share.nearest()).collect()
         };
-        let here = within.iter().zip(&within_before).map(|(to, from)| *to as i32 - *from as i32);
+        let here =
+            within.iter().zip(&within_before).map(|(to, from)| i64::from(*to) - i64::from(*from));
         by_position.push(here.collect());
         within_before = within;
     }

@@ -63,6 +63,15 @@ impl LayoutRules {
     }
 }
 
+/// The number of a node, or of a location of nodes, as tables have it.
+///
+/// # Panics
+///
+/// If the index has more than 16 bits. A layout has at most [`NODES_MAX`] nodes.
+pub(super) fn node_number(index: usize) -> u16 {
+    u16::try_from(index).expect("a layout has at most NODES_MAX nodes")
+}
+
 /// Sorts members by id, and checks members and rules.
 pub(super) fn checked(
     members: &[LayoutMember],
@@ -102,7 +111,7 @@ pub(super) fn locations_of(members: &[LayoutMember]) -> (Vec<u16>, usize) {
     names.dedup();
     let number = |member: &LayoutMember| {
         let found = names.binary_search(&member.location.as_deref());
-        found.expect("every location is in the list") as u16
+        node_number(found.expect("every location is in the list"))
     };
     (members.iter().map(number).collect(), names.len())
 }

@@ -60,6 +60,7 @@ pub use report::{LayoutWarning, NodeShare};
 
 use crate::hash::{Partition, Placement, RingSize};
 use crate::node::NodeId;
+use quoit_number::length_u32;
 
 /// The ordered nodes of each partition. Equal layouts route every request alike.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,8 +136,7 @@ impl Layout {
     /// Index of a node in [`Layout::nodes`]; `None` if the node is not in the layout.
     #[must_use]
     pub fn node_index(&self, node: NodeId) -> Option<u16> {
-        // A layout has at most NODES_MAX nodes.
-        self.nodes.binary_search(&node).ok().map(|index| index as u16)
+        self.nodes.binary_search(&node).ok().map(member::node_number)
     }
 
     /// All partitions in ascending order.
@@ -185,10 +185,10 @@ impl Layout {
     #[must_use]
     pub fn votes(&self, partition: Partition, n_val: u32, node_index: u16) -> u32 {
         let primaries = self.primaries(partition, n_val);
-        let count = primaries.len() as u32;
+        let count = length_u32(primaries.len());
         match primaries.iter().position(|index| *index == node_index) {
             None => 0,
-            Some(place) => (n_val - 1 - place as u32) / count + 1,
+            Some(place) => (n_val - 1 - length_u32(place)) / count + 1,
         }
     }
 
@@ -204,7 +204,8 @@ impl Layout {
         let partition_count = self.ring_size.get();
         let first = self.ring_size.partition(placement);
         let primaries = self.primaries(first, n_val);
-        let length = n_val.min(u32::from(partition_count)) as u16;
+        let length =
+            u16::try_from(n_val).map_or(partition_count, |n_val| n_val.min(partition_count));
         (0..length).map(move |position| {
             let node = primaries[usize::from(position) % primaries.len()];
             // A ring has at most 4096 partitions: the sum can't overflow.

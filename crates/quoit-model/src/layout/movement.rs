@@ -133,16 +133,18 @@ fn lower_bound(old: &Layout, new: &Layout, n_val: u32) -> u64 {
         let missing = copies.saturating_sub(kept);
         forced += missing.max(distinct_min.saturating_sub(locations.len())) as u64;
     }
-    let more = (copies as i64 - copies_before as i64) * spread.partition_count as i64;
-    let given = gone + more;
+    // Additional copies are transfers too. A copy that is dropped is no transfer.
+    let all_copies = |of_partition: usize| (of_partition * spread.partition_count) as u64;
+    let given =
+        |above: u64| (above + gone + all_copies(copies)).saturating_sub(all_copies(copies_before));
     if copies != new.balanced_count() {
-        return forced.max(given.max(0) as u64);
+        return forced.max(given(0));
     }
     let fair = spread.fair_shares(copies);
     let shares = || fair.shares.iter().zip(&held);
     let below = |(share, held): (&Share, &u32)| share.floor().saturating_sub(*held);
     let above = |(share, held): (&Share, &u32)| held.saturating_sub(share.ceil());
     let below: u64 = shares().map(below).map(u64::from).sum();
-    let above: i64 = shares().map(above).map(i64::from).sum();
-    forced.max(below).max((above + given).max(0) as u64)
+    let above: u64 = shares().map(above).map(u64::from).sum();
+    forced.max(below).max(given(above))
 }

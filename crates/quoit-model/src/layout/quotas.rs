@@ -1,6 +1,7 @@
 //! Rounding of fair shares to whole partitions.
 
 use super::shares::{FairShares, Share, sum};
+use quoit_number::index;
 
 /// A group of nodes whose shares are rounded together.
 struct QuotaGroup<'a> {
@@ -27,22 +28,22 @@ impl<'a> QuotaGroup<'a> {
         (numerator / denominator, numerator % denominator)
     }
 
-    /// Number of nodes that would keep one more partition if their share were rounded up, less the
-    /// number of nodes that are rounded up even if the group's share is rounded down.
-    fn wish(&self, held: &[u32]) -> i64 {
+    /// True if more nodes would keep one more partition if their share were rounded up than are
+    /// rounded up even if the group's share is rounded down.
+    fn keeps_more(&self, held: &[u32]) -> bool {
         let wants = |node: &&usize| {
             let share = self.shares[**node];
             share.rest() > 0 && held[**node] > share.floor()
         };
-        let wanting = self.nodes.iter().filter(wants).count() as i64;
+        let wanting = self.nodes.iter().filter(wants).count() as u64;
         let floors: u64 = self.nodes.iter().map(|node| u64::from(self.shares[*node].floor())).sum();
-        wanting - (self.share().0 as i64 - floors as i64)
+        floors + wanting > self.share().0
     }
 
     /// Distributes `total` partitions, which is the group's share rounded down or up.
     fn round(&self, total: u64, held: &[u32], quotas: &mut [u32]) {
         if let ([node], []) = (&self.nodes[..], &self.parts[..]) {
-            quotas[*node] = total as u32;
+            quotas[*node] = u32::try_from(total).expect("a node holds a partition at most once");
             return;
         }
         let shares: Vec<(u64, u64)> = self.parts.iter().map(QuotaGroup::share).collect();
@@ -50,11 +51,11 @@ impl<'a> QuotaGroup<'a> {
         let mut by_wish: Vec<usize> =
             (0..self.parts.len()).filter(|part| shares[*part].1 > 0).collect();
         by_wish.sort_by_cached_key(|part| {
-            let wish = self.parts[*part].wish(held);
-            (std::cmp::Reverse((wish.clamp(0, 1), shares[*part].1)), *part)
+            let keeps_more = self.parts[*part].keeps_more(held);
+            (std::cmp::Reverse((keeps_more, shares[*part].1)), *part)
         });
         let mut goes_up = vec![false; self.parts.len()];
-        for part in by_wish.into_iter().take((total - floors) as usize) {
+        for part in by_wish.into_iter().take(index(total - floors)) {
             goes_up[part] = true;
         }
         for ((part, (floor, _)), goes_up) in self.parts.iter().zip(shares).zip(goes_up) {

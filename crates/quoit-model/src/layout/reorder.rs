@@ -43,10 +43,10 @@ pub(super) fn spread_order(table: &mut Table<'_>) {
 /// Orders full rows so that the first positions are on distinct locations and in fair shares.
 pub(super) fn balance_order(table: &mut Table<'_>) {
     let mut rows = vec![Vec::new(); table.held().len()];
-    for partition in 0..table.spread.partition_count {
+    // A ring has at most 4096 partitions.
+    for (partition, number) in (0..table.spread.partition_count).zip(0u16..) {
         for node in table.row(partition) {
-            // A ring has at most 4096 partitions.
-            rows[usize::from(*node)].push(partition as u16);
+            rows[usize::from(*node)].push(number);
         }
     }
     for first in (1..table.width).rev() {
@@ -85,19 +85,18 @@ impl<'t, 's> Level<'t, 's> {
             .iter()
             .map(|share| (share.floor().saturating_sub(ORDER_SLACK), share.ceil() + ORDER_SLACK))
             .unzip();
-        for node in 0..self.held.len() {
+        for (node, number) in (0..self.held.len()).zip(0u16..) {
             while self.held[node] > ceils[node] {
-                let Some(swaps) = self.chain(node as u16, true, |other, held| held < ceils[other])
+                let Some(swaps) = self.chain(number, true, |other, held| held < ceils[other])
                 else {
                     break;
                 };
                 swaps.into_iter().for_each(|swap| self.swap(swap));
             }
         }
-        for node in 0..self.held.len() {
+        for (node, number) in (0..self.held.len()).zip(0u16..) {
             while self.held[node] < floors[node] {
-                let Some(swaps) =
-                    self.chain(node as u16, false, |other, held| held > floors[other])
+                let Some(swaps) = self.chain(number, false, |other, held| held > floors[other])
                 else {
                     break;
                 };

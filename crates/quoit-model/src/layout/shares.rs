@@ -30,22 +30,27 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) const fn floor(self) -> u32 {
-        (self.numerator / self.denominator) as u32
+    pub(super) fn floor(self) -> u32 {
+        partitions(self.numerator / self.denominator)
     }
 
-    pub(super) const fn ceil(self) -> u32 {
-        self.numerator.div_ceil(self.denominator) as u32
+    pub(super) fn ceil(self) -> u32 {
+        partitions(self.numerator.div_ceil(self.denominator))
     }
 
-    pub(super) const fn nearest(self) -> u32 {
-        ((2 * self.numerator + self.denominator) / (2 * self.denominator)) as u32
+    pub(super) fn nearest(self) -> u32 {
+        partitions((2 * self.numerator + self.denominator) / (2 * self.denominator))
     }
 
     /// Numerator of the fractional part.
     pub(super) const fn rest(self) -> u64 {
         self.numerator % self.denominator
     }
+}
+
+/// A rounded share, which is a number of partitions.
+fn partitions(rounded: u64) -> u32 {
+    u32::try_from(rounded).expect("a share is at most the number of partitions")
 }
 
 /// Nodes whose shares add up to a whole number and are rounded together: sections of locations of
@@ -72,7 +77,7 @@ impl Spread<'_> {
         let by_location = self.by_location(&all);
         // A location may have one copy of each partition, and all locations together this many
         // more.
-        let more_max = ((copies - distinct) * self.partition_count) as u64;
+        let more_max = (copies - distinct) * self.partition_count;
         let is_heavy = |nodes: &Vec<usize>, shares: &[Share]| {
             let (sum, denominator) = sum(nodes, shares);
             sum > self.partition_count as u64 * denominator
@@ -81,11 +86,11 @@ impl Spread<'_> {
             by_location.iter().cloned().partition(|nodes| is_heavy(nodes, &fair.shares));
         let heavy_nodes: Vec<usize> = heavy.iter().flatten().copied().collect();
         let (heavy_sum, denominator) = sum(&heavy_nodes, &fair.shares);
-        let limit = ((heavy.len() * self.partition_count) as u64 + more_max) * denominator;
+        let limit = (heavy.len() * self.partition_count + more_max) as u64 * denominator;
         if heavy_sum <= limit {
             fair.blocks.push(vec![heavy, light]);
         } else {
-            self.fill_locations(by_location, distinct, more_max as usize, &mut fair);
+            self.fill_locations(by_location, distinct, more_max, &mut fair);
         }
         fair
     }

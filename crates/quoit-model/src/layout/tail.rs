@@ -10,6 +10,7 @@
 //! Schomaker: "Weighted distributed hash tables", 2005.
 
 use super::member::LayoutMember;
+use quoit_number::low_u64;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Appends all other nodes to each row of `width` balanced positions.
@@ -19,8 +20,7 @@ pub(super) fn extend(balanced: &[u16], width: usize, members: &[LayoutMember]) -
     for (partition, row) in balanced.chunks_exact(width).enumerate() {
         order.extend_from_slice(row);
         costs.clear();
-        for (node, member) in members.iter().enumerate() {
-            let node = node as u16;
+        for (member, node) in members.iter().zip(0u16..) {
             if !row.contains(&node) {
                 costs.push((cost(member, partition as u64), node));
             }
@@ -36,6 +36,7 @@ fn cost(member: &LayoutMember, partition: u64) -> u64 {
     // The logarithm of 0 is not defined.
     let hash = xxh3_64_with_seed(&member.id.0, partition) | 1;
     let exponent = u64::from(hash.ilog2());
-    let fraction = (u128::from(hash) << 48 >> exponent) as u64 - (1 << 48);
+    // The quotient of the hash and its power of two is less than 2.
+    let fraction = low_u64(u128::from(hash) << 48 >> exponent) - (1 << 48);
     ((64 - exponent) * (1 << 48) - fraction) / u64::from(member.capacity)
 }
