@@ -19,6 +19,7 @@ use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
 use crate::etf::{ETF_VERSION, Limits, Term, deflate_raw, inflate_raw};
 use crate::riak_clock::{RiakClockError, clock_of_term, decode_riak_clock, encode_riak_clock};
 use bytes::Bytes;
+use quoit_number::{length_u32, low_u32};
 use smallvec::SmallVec;
 use std::fmt::Write;
 use thiserror::Error;
@@ -39,7 +40,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// An entry of a clock has five terms: two tuples, actor, counter and time.
 const RIAK_CLOCK_LIMITS: Limits = Limits {
     depth_max: 8,
-    terms_max: CONTEXT_ENTRIES_MAX as u32 * 5 + 8,
+    terms_max: length_u32(CONTEXT_ENTRIES_MAX) * 5 + 8,
     inflated_bytes_max: RIAK_CLOCK_BYTES_MAX,
 };
 
@@ -250,7 +251,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    (xxh3_64(bytes) as u32).to_le_bytes()
+    low_u32(xxh3_64(bytes)).to_le_bytes()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! fixed-size integers.
 
 use bytes::Bytes;
+use quoit_number::low_u8;
 
 /// The input ends too early, or a length in it exceeds the bytes that follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,10 +143,10 @@ impl<'a> Cursor<'a> {
 #[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.push(low_u8(value) | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(low_u8(value));
 }
 
 /// Appends a varint length and the bytes.

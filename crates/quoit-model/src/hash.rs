@@ -6,6 +6,7 @@
 //! stored indexes, digests that nodes exchange, and the placement of data depend on them.
 
 use crate::key::BucketRef;
+use quoit_number::{low_u8, low_u16, low_u32, low_u64};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Hash that decides the partition of a record: its highest bits are the partition's number.
@@ -46,14 +47,14 @@ impl KeyHash {
             PlacementRule::BucketAndKey => high(both),
             PlacementRule::BucketOnly => high(xxh3_128(&bucket.key(&[]).encoded())),
         };
-        Self { placement: Placement(placement), identity: Identity(both as u64) }
+        Self { placement: Placement(placement), identity: Identity(low_u64(both)) }
     }
 
     /// Hashes the encoded name of a piece ([`KeyRef::piece`](crate::key::KeyRef::piece)). A piece
     /// has the placement of its record.
     #[must_use]
     pub fn of_piece(encoded: &[u8], record: Placement) -> Self {
-        Self { placement: record, identity: Identity(xxh3_128(encoded) as u64) }
+        Self { placement: record, identity: Identity(low_u64(xxh3_128(encoded))) }
     }
 }
 
@@ -88,7 +89,8 @@ impl RingSize {
     /// The partition of a record with this placement.
     #[must_use]
     pub const fn partition(self, placement: Placement) -> Partition {
-        Partition((placement.0 >> (64 - self.0.trailing_zeros())) as u16)
+        // At most 12 bits remain, since a ring has at most 4096 partitions.
+        Partition(low_u16(placement.0 >> (64 - self.0.trailing_zeros())))
     }
 }
 
@@ -101,21 +103,22 @@ impl Partition {
     #[must_use]
     pub fn index_decimal(self, ring_size: RingSize) -> String {
         // The index is number << (160 - log2 ring size), which takes five 32-bit limbs. Each
-        // division by ten yields one decimal digit.
+        // division by ten yields one decimal digit. A quotient fits its limb, since the remainder is
+        // less than ten.
         let shift = 160 - ring_size.0.trailing_zeros();
         let mut limbs = [0u32; 6];
         let placed = u64::from(self.0) << (shift % 32);
-        limbs[(shift / 32) as usize] = placed as u32;
+        limbs[(shift / 32) as usize] = low_u32(placed);
         limbs[(shift / 32 + 1) as usize] = (placed >> 32) as u32;
         let mut digits = Vec::new();
         loop {
             let mut remainder = 0u64;
             for limb in limbs.iter_mut().rev() {
                 let value = (remainder << 32) | u64::from(*limb);
-                *limb = (value / 10) as u32;
+                *limb = low_u32(value / 10);
                 remainder = value % 10;
             }
-            digits.push(b'0' + remainder as u8);
+            digits.push(b'0' + low_u8(remainder));
             if limbs.iter().all(|limb| *limb == 0) {
                 break;
             }

@@ -22,6 +22,7 @@ mod estimate;
 
 pub use codec::HllError;
 
+use quoit_number::{low_u8, low_u16};
 use sha1::{Digest, Sha1};
 
 /// The precision p of a HyperLogLog with 2^p registers. The standard error is about 1.04 / 2^(p/2).
@@ -71,8 +72,9 @@ impl Precision {
         let hash = Sha1::digest(element);
         let front = hash.first_chunk().expect("a SHA-1 has 20 bytes");
         let front = u64::from_be_bytes(*front);
-        let index = (front >> (u64::BITS - u32::from(self.0))) as u16;
-        let run = (front << self.0).leading_zeros() as u8;
+        // At most 16 bits remain of the index, and a run is at most 64 bits long.
+        let index = low_u16(front >> (u64::BITS - u32::from(self.0)));
+        let run = low_u8((front << self.0).leading_zeros().into());
         Register { index, value: run.min(self.0) + 1 }
     }
 
@@ -86,7 +88,7 @@ impl Precision {
         let run = if low == 0 {
             moved + register.value - 1
         } else {
-            moved - (u32::BITS - low.leading_zeros()) as u8
+            moved - low_u8((u32::BITS - low.leading_zeros()).into())
         };
         Register { index, value: run.min(self.0) + 1 }
     }
@@ -234,10 +236,10 @@ impl HyperLogLog {
     }
 }
 
-/// The registers of `values` that are not empty.
+/// The registers of `values` that are not empty. There are at most 65 536 values.
 fn filled(values: &[u8]) -> impl Iterator<Item = Register> {
     let numbered = values.iter().enumerate().filter(|(_, value)| **value > 0);
-    numbered.map(|(index, value)| Register { index: index as u16, value: *value })
+    numbered.map(|(index, value)| Register { index: low_u16(index as u64), value: *value })
 }
 
 /// Values of all registers, from a list.

@@ -1,6 +1,7 @@
 //! Integers of secondary index entries. As in Riak, they have no fixed width.
 
 use num_bigint::{BigInt, Sign};
+use quoit_number::index;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -59,7 +60,7 @@ impl IndexInteger {
     pub fn large_bytes(&self) -> usize {
         match &self.0 {
             Repr::Small(_) => 0,
-            Repr::Large(large) => large.bits() as usize / 8 + size_of::<BigInt>(),
+            Repr::Large(large) => index(large.bits()) / 8 + size_of::<BigInt>(),
         }
     }
 

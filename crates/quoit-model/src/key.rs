@@ -3,6 +3,7 @@
 //! [`KeyRef`] borrows the three byte strings, so that the request path copies no name. Hashes and
 //! engines use the encoded form that [`KeyRef::encode_into`] makes.
 
+use quoit_number::low_u16;
 use smallvec::SmallVec;
 use thiserror::Error;
 
@@ -143,8 +144,10 @@ impl<'a> KeyRef<'a> {
 
     fn parts(&self, mut each: impl FnMut(&[u8])) {
         assert!(self.encoded_len() <= ENCODED_KEY_BYTES_MAX, "record key was not checked");
-        each(&(self.bucket.bucket_type.len() as u16).to_be_bytes());
-        each(&(self.bucket.bucket.len() as u16).to_be_bytes());
+        // Parts of a checked name are shorter than 2^16 bytes.
+        let length = |part: &[u8]| low_u16(part.len() as u64).to_be_bytes();
+        each(&length(self.bucket.bucket_type));
+        each(&length(self.bucket.bucket));
         each(self.bucket.bucket_type);
         each(self.bucket.bucket);
         each(self.key);

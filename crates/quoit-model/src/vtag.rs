@@ -4,6 +4,7 @@
 use crate::clock::{Dot, VersionVector};
 use crate::context::encode_context;
 use bytes::Bytes;
+use quoit_number::low_u64;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Seconds from year 0 to 1970. Riak's time stamps count from year 0.
@@ -64,7 +65,7 @@ pub fn clock_tag(clock: &VersionVector) -> Bytes {
 fn base_62(number: u128) -> [u8; NAME_CHARS] {
     let mut text = [0; NAME_CHARS];
     let (high, low) = text.split_at_mut(HALF_DIGITS);
-    for (half, mut rest) in [(high, (number >> 64) as u64), (low, number as u64)] {
+    for (half, mut rest) in [(high, (number >> 64) as u64), (low, low_u64(number))] {
         for digit in half.iter_mut().rev() {
             *digit = DIGITS[(rest % 62) as usize];
             rest /= 62;

@@ -10,6 +10,7 @@ pub(super) use excerpt::Excerpt;
 use super::{FieldKind, State, StoredFormError};
 use crate::cursor::Cursor;
 use crate::props::Datatype;
+use quoit_number::{low_u8, low_u64};
 
 /// First byte of a stored state. Riak's begins with 69.
 pub const STATE_FORMAT_1: u8 = 0x44;
@@ -34,8 +35,7 @@ const FIELD_KINDS: [FieldKind; 5] =
     [FieldKind::Counter, FieldKind::Set, FieldKind::Register, FieldKind::Flag, FieldKind::Map];
 
 fn put_datatype(datatype: Datatype, out: &mut Vec<u8>) {
-    let number = DATATYPES.iter().position(|known| *known == datatype);
-    out.push(number.expect("the table has every type") as u8);
+    out.push(number_in(&DATATYPES, &datatype));
 }
 
 fn put_field_kind(kind: FieldKind, out: &mut Vec<u8>) {
@@ -43,17 +43,23 @@ fn put_field_kind(kind: FieldKind, out: &mut Vec<u8>) {
 }
 
 fn field_kind_number(kind: FieldKind) -> u8 {
-    let number = FIELD_KINDS.iter().position(|known| *known == kind);
-    number.expect("the table has every kind") as u8
+    number_in(&FIELD_KINDS, &kind)
+}
+
+/// The number of a value in a table of the format, which has each value.
+#[inline]
+pub(super) fn number_in<T: PartialEq, const N: usize>(table: &[T; N], value: &T) -> u8 {
+    let mut numbered = table.iter().zip(0u8..);
+    numbered.find(|(known, _)| *known == value).expect("the table has every value").1
 }
 
 /// Appends a number in the form of [`put_varint`](crate::cursor::put_varint), with up to 128 bits.
 fn put_wide(out: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.push(low_u8(low_u64(value)) | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(low_u8(low_u64(value)));
 }
 
 fn read_wide(cursor: &mut Cursor<'_>) -> Result<u128, StoredFormError> {

@@ -18,6 +18,7 @@ use super::{CausalClock, EventSet, StoredFormError};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, put_counted, put_varint};
 use bytes::Bytes;
+use quoit_number::low_u32;
 use smallvec::SmallVec;
 use std::fmt::Write;
 use thiserror::Error;
@@ -217,7 +218,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn checksum(bytes: &[u8], record: u64) -> [u8; CHECKSUM_BYTES] {
-    (xxh3_64_with_seed(bytes, record) as u32).to_le_bytes()
+    low_u32(xxh3_64_with_seed(bytes, record)).to_le_bytes()
 }
 
 #[cfg(test)]

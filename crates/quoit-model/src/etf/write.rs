@@ -3,9 +3,6 @@
 
 use super::{Term, tag};
 
-/// Maximum length in bytes of a list that is written as a string.
-const STRING_BYTES_MAX: usize = 65_535;
-
 /// Appends an integer.
 pub fn put_integer(out: &mut Vec<u8>, integer: i128) {
     if let Ok(small) = u8::try_from(integer) {
@@ -68,18 +65,21 @@ pub fn put_nil(out: &mut Vec<u8>) {
 
 /// Appends an Erlang string, which is a list of integers from 0 to 255.
 pub fn put_text(out: &mut Vec<u8>, text: &[u8]) {
-    if text.is_empty() {
-        put_nil(out);
-    } else if text.len() <= STRING_BYTES_MAX {
-        out.push(tag::STRING);
-        out.extend_from_slice(&(text.len() as u16).to_be_bytes());
-        out.extend_from_slice(text);
-    } else {
-        put_list_header(out, text.len());
-        for byte in text {
-            out.extend_from_slice(&[tag::SMALL_INTEGER, *byte]);
+    // A list is written as a string if its length fits the two bytes for it.
+    match u16::try_from(text.len()) {
+        Ok(0) => put_nil(out),
+        Ok(len) => {
+            out.push(tag::STRING);
+            out.extend_from_slice(&len.to_be_bytes());
+            out.extend_from_slice(text);
         }
-        put_nil(out);
+        Err(_) => {
+            put_list_header(out, text.len());
+            for byte in text {
+                out.extend_from_slice(&[tag::SMALL_INTEGER, *byte]);
+            }
+            put_nil(out);
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 
 use super::{HyperLogLog, Precision, Register, Registers, filled};
 use crate::cursor::{Cursor, CutOff, put_varint};
+use quoit_number::low_u16;
 use thiserror::Error;
 
 const VERSION: u8 = 1;
@@ -124,7 +125,7 @@ fn read_listed(cursor: &mut Cursor<'_>, precision: Precision) -> Result<Register
         if !known || index >= precision.register_count() as u64 {
             return Err(damaged);
         }
-        listed.push(Register { index: index as u16, value });
+        listed.push(Register { index: low_u16(index), value });
         next = index + 1;
     }
     Ok(Registers::Listed(listed))

@@ -7,6 +7,7 @@
 //! between formulas, and agrees with linear counting where that is accurate.
 
 use super::{HyperLogLog, Precision};
+use quoit_number::{length_u32, rounded};
 
 /// Number of possible values of a register at the highest precision, 0 included.
 const VALUE_COUNT: usize = 18;
@@ -21,13 +22,13 @@ impl HyperLogLog {
         for register in self.registers() {
             counts[usize::from(register.value)] += 1;
         }
-        counts[0] = self.precision.register_count() as u32 - counts.iter().sum::<u32>();
+        counts[0] = length_u32(self.precision.register_count()) - counts.iter().sum::<u32>();
         let highest = usize::from(self.precision.value_max());
         if counts[highest] as usize == self.precision.register_count() {
             counts[highest] -= 1;
             counts[highest - 1] += 1;
         }
-        estimate_of(self.precision, &counts).round() as u64
+        rounded(estimate_of(self.precision, &counts))
     }
 }
 

@@ -37,10 +37,11 @@ pub(super) struct Number {
 
 impl PropertyForm<u32> for Number {
     fn read(&self, value: &Value) -> Result<u32, Reason> {
-        match value.as_u64() {
-            Some(number) if number > u64::from(self.max) => Err(Reason::TooLarge { max: self.max }),
-            Some(number) if number >= u64::from(self.least) => Ok(number as u32),
-            _ => Err(Reason::NotInteger),
+        match value.as_u64().map(u32::try_from) {
+            Some(Ok(number)) if number < self.least => Err(Reason::NotInteger),
+            Some(Ok(number)) if number <= self.max => Ok(number),
+            Some(_) => Err(Reason::TooLarge { max: self.max }),
+            None => Err(Reason::NotInteger),
         }
     }
 
@@ -118,8 +119,8 @@ pub(super) struct PrecisionForm;
 
 impl PropertyForm<u8> for PrecisionForm {
     fn read(&self, value: &Value) -> Result<u8, Reason> {
-        match value.as_u64() {
-            Some(number @ 4..=16) => Ok(number as u8),
+        match value.as_u64().map(u8::try_from) {
+            Some(Ok(number @ 4..=16)) => Ok(number),
             _ => Err(Reason::HllPrecision(shown(value))),
         }
     }

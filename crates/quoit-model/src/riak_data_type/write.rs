@@ -11,6 +11,7 @@ use crate::hll::HyperLogLog;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use quoit_number::length_u32;
 use std::io::Write;
 
 /// Minimum size in bytes of a term that is compressed.
@@ -38,7 +39,7 @@ pub(super) fn encode(data_type: &RiakDataType, out: &mut Vec<u8>) {
 
 fn put_named(out: &mut Vec<u8>, name: &str, head: [u8; 2], term: &Term) {
     out.extend_from_slice(&[DATA_TYPE, 2]);
-    out.extend_from_slice(&(name.len() as u32).to_be_bytes());
+    out.extend_from_slice(&length_u32(name.len()).to_be_bytes());
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(&head);
     put_compressed(out, term);
@@ -53,7 +54,7 @@ fn put_legacy_counter(out: &mut Vec<u8>, counts: &[RiakCount]) {
         let term = list(&grown, |count| tuple([binary_of(&count.actor.0), number(total(count))]));
         let mut binary = vec![tag::GROWING_COUNTER, 1];
         put_compressed(&mut binary, &term);
-        out.extend_from_slice(&(binary.len() as u32).to_be_bytes());
+        out.extend_from_slice(&length_u32(binary.len()).to_be_bytes());
         out.extend_from_slice(&binary);
     }
 }
@@ -67,7 +68,7 @@ fn put_compressed(out: &mut Vec<u8>, term: &Term) {
     let start = out.len();
     if plain.len() >= COMPRESSED_BYTES_MIN {
         out.push(COMPRESSED);
-        out.extend_from_slice(&(plain.len() as u32).to_be_bytes());
+        out.extend_from_slice(&length_u32(plain.len()).to_be_bytes());
         let mut encoder = ZlibEncoder::new(&mut *out, Compression::default());
         encoder.write_all(&plain).and_then(|()| encoder.finish()).expect("memory takes all bytes");
         if out.len() - start < plain.len() {

@@ -10,6 +10,7 @@ use crate::index_integer::IndexInteger;
 use crate::object::{IndexEntry, IndexTerm, Link, Metadata, Sibling, UserMeta, UserMetaForm};
 use crate::riak_clock::{dot_of_term, encode_riak_dot};
 use bytes::Bytes;
+use quoit_number::low_u32;
 
 /// Note of the order of entries: for each an index into [`FIELDS`], or [`OTHER`] for the next entry
 /// of `other`.
@@ -111,13 +112,13 @@ fn be_u32(cursor: &mut Cursor<'_>) -> Result<u64, CutOff> {
 /// Stores an entry, given by encoded name and value, in its field, or in `other` if it has no field
 /// or can't be understood. Returns its byte for [`NOTE_ORDER`].
 pub(super) fn set_entry(sibling: &mut Sibling, name: Bytes, value: Bytes) -> u8 {
-    let place = FIELDS.iter().position(|(_, field)| {
+    let found = FIELDS.iter().zip(0u8..).find(|((_, field), _)| {
         name.split_first().is_some_and(|(encoding, name)| *encoding == RAW && name == *field)
     });
-    if let Some(place) = place
-        && set_field(sibling, FIELDS[place].0, &value).is_some()
+    if let Some(((field, _), place)) = found
+        && set_field(sibling, *field, &value).is_some()
     {
-        return place as u8;
+        return place;
     }
     // A name without an encoding byte could be mistaken for a note. Such an entry is only in the
     // note of the whole metadata.
@@ -219,7 +220,7 @@ fn notes_apart(meta: &Metadata) -> impl Iterator<Item = &(Bytes, Bytes)> {
 fn default_order(sibling: &Sibling) -> Vec<u8> {
     let meta = &sibling.meta;
     let mut entries: Vec<(u32, u8)> = Vec::new();
-    for (place, (field, name)) in FIELDS.iter().enumerate() {
+    for ((field, name), place) in FIELDS.iter().zip(0u8..) {
         let present = match field {
             MetaField::Charset => meta.charset.is_some(),
             MetaField::UserMeta => !meta.user_meta.is_empty(),
@@ -231,7 +232,7 @@ fn default_order(sibling: &Sibling) -> Vec<u8> {
             MetaField::Links => !meta.links.is_empty(),
         };
         if present {
-            entries.push((dict_slot(name), place as u8));
+            entries.push((dict_slot(name), place));
         }
     }
     entries.extend(notes_apart(meta).map(|(name, _)| (dict_slot(&name[1..]), OTHER)));
@@ -245,7 +246,7 @@ fn dict_slot(name: &[u8]) -> u32 {
     const LENGTH_FACTOR: u32 = 268_436_141;
     let byte = |hash: u32, byte: &u8| hash.wrapping_mul(BYTE_FACTOR).wrapping_add((*byte).into());
     let bytes = name.iter().fold(0, byte);
-    bytes.wrapping_mul(LENGTH_FACTOR).wrapping_add(name.len() as u32) % 16 + 1
+    bytes.wrapping_mul(LENGTH_FACTOR).wrapping_add(low_u32(name.len() as u64)) % 16 + 1
 }
 
 fn encode_fields(sibling: &Sibling, out: &mut Vec<u8>) {
@@ -253,13 +254,13 @@ fn encode_fields(sibling: &Sibling, out: &mut Vec<u8>) {
     let time = [secs / 1_000_000, secs % 1_000_000, sibling.last_modified_us % 1_000_000];
     for part in time {
         // Megaseconds of a 64-bit number of microseconds are below 2^25.
-        out.extend_from_slice(&(part as u32).to_be_bytes());
+        out.extend_from_slice(&low_u32(part).to_be_bytes());
     }
     let vtag = if sibling.vtag.is_empty() { NO_VTAG } else { &sibling.vtag };
     // Tags have 22 characters. A longer tag from elsewhere is cut to fit its length byte.
-    let vtag = &vtag[..vtag.len().min(u8::MAX.into())];
-    out.push(vtag.len() as u8);
-    out.extend_from_slice(vtag);
+    let length = u8::try_from(vtag.len()).unwrap_or(u8::MAX);
+    out.push(length);
+    out.extend_from_slice(&vtag[..usize::from(length)]);
     out.push(sibling.deleted.into());
     let note = sibling.meta.other.iter().find(|(name, _)| name == NOTE_ORDER);
     let order = note.map_or_else(|| default_order(sibling), |(_, order)| order.to_vec());

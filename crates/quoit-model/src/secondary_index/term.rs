@@ -10,6 +10,7 @@ use crate::index_integer::IndexInteger;
 use crate::object::IndexTerm;
 use crate::ordered_bytes::{push_part, read_part};
 use bytes::Bytes;
+use quoit_number::{length_u32, low_u8};
 
 const FROM_ZERO: u8 = 0x20;
 const BELOW_ZERO: u8 = 0x1f;
@@ -46,10 +47,10 @@ fn push_small(out: &mut Vec<u8>, number: i128) {
 fn small_form(number: i128) -> (u8, usize) {
     let is_below = number < 0;
     // For n < 0, -1 - n is !n, which is not negative.
-    let size = if is_below { !number } else { number } as u128;
-    let skipped = size.leading_zeros() as usize / 8;
-    let count = COUNTED_BYTES_MAX - skipped as u8;
-    (if is_below { BELOW_ZERO - count } else { FROM_ZERO + count }, skipped)
+    let size = if is_below { !number } else { number };
+    let skipped = low_u8((size.leading_zeros() / 8).into());
+    let count = COUNTED_BYTES_MAX - skipped;
+    (if is_below { BELOW_ZERO - count } else { FROM_ZERO + count }, skipped.into())
 }
 
 /// Appends a number outside the range of `i128`.
@@ -63,7 +64,7 @@ fn push_large(out: &mut Vec<u8>, number: &IndexInteger) {
     out.push(if is_below { BELOW_ZERO - count } else { FROM_ZERO + count });
     let inverted = if is_below { u8::MAX } else { 0 };
     if count == MORE_BYTES {
-        let length = (size.len() as u32).to_be_bytes();
+        let length = length_u32(size.len()).to_be_bytes();
         out.extend(length.map(|byte| byte ^ inverted));
     }
     out.extend(size.iter().map(|byte| byte ^ inverted));

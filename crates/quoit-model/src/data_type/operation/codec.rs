@@ -5,6 +5,7 @@
 
 use super::{FieldOperation, FieldUpdate, MapOperation, Operation, SetChange};
 use crate::cursor::{Cursor, put_counted, put_varint};
+use crate::data_type::codec::number_in;
 use crate::data_type::{FieldKind, FieldName, StoredFormError};
 use crate::field_name::MAP_DEPTH_MAX;
 use bytes::Bytes;
@@ -137,8 +138,7 @@ fn boolean(cursor: &mut Cursor<'_>) -> OperationResult<bool> {
 }
 
 fn put_kind(out: &mut Vec<u8>, kind: FieldKind) {
-    let number = FIELD_KINDS.iter().position(|known| *known == kind);
-    out.push(number.expect("the table has every kind") as u8);
+    out.push(number_in(&FIELD_KINDS, &kind));
 }
 
 fn kind(cursor: &mut Cursor<'_>) -> OperationResult<FieldKind> {

@@ -3,6 +3,7 @@
 use super::terms::{binary, list, number, shape, tuple};
 use super::{ReadResult, Term};
 use crate::hll::{HyperLogLog, Precision, Register};
+use quoit_number::low_u16;
 
 pub(super) fn hll(term: Term) -> ReadResult<HyperLogLog> {
     let [hyper, bits, registers] = tuple(term, "{hyper, P, Registers}")?;
@@ -45,12 +46,13 @@ fn listed(term: Term) -> ReadResult<Vec<Register>> {
     list(term)?.into_iter().map(register).collect()
 }
 
-/// Registers of six bits each, highest bits first: four in three bytes.
+/// Registers of six bits each, highest bits first: four in three bytes. There are at most
+/// 65 536.
 fn unpacked(packed: &[u8]) -> impl Iterator<Item = Register> {
     let values = packed.chunks_exact(3).flat_map(|bytes| {
         let bits = bytes.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte));
         [18, 12, 6, 0].map(|place| (bits >> place & 0x3f) as u8)
     });
     let numbered = values.enumerate().filter(|(_, value)| *value > 0);
-    numbered.map(|(index, value)| Register { index: index as u16, value })
+    numbered.map(|(index, value)| Register { index: low_u16(index as u64), value })
 }
