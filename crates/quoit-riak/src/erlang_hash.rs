@@ -4,6 +4,8 @@
 //! list its elements and then its end. Each part is mixed with a constant of its type. The result has
 //! 27 bits.
 
+use quoit_number::low_u32;
+
 /// The golden ratio as 32 bits. All constants are multiples of it.
 const RATIO: u32 = 0x9e37_79b9;
 /// Hash of an empty list that is not part of another term.
@@ -49,7 +51,7 @@ impl TermHasher {
     /// Feeds an integer that is not negative.
     pub(crate) fn integer(&mut self, integer: u64) {
         if integer <= SMALL_MAX {
-            self.words(integer as u32, 0, RATIO);
+            self.words(low_u32(integer), 0, RATIO);
         } else {
             self.digits(&[integer]);
         }
@@ -58,7 +60,7 @@ impl TermHasher {
     /// Feeds an integer of 2^27 or more by its 64-bit digits, lowest first.
     pub(crate) fn digits(&mut self, digits: &[u64]) {
         for digit in digits {
-            self.words(*digit as u32, (digit >> 32) as u32, constant(11));
+            self.words(low_u32(*digit), (digit >> 32) as u32, constant(11));
         }
     }
 
@@ -89,7 +91,7 @@ fn block(bytes: &[u8], initial: u32) -> u32 {
     state[0] = state[0].wrapping_add(little_endian(low));
     state[1] = state[1].wrapping_add(little_endian(high));
     // The lowest byte of the last word is reserved for the length.
-    state[2] = state[2].wrapping_add(bytes.len() as u32);
+    state[2] = state[2].wrapping_add(low_u32(bytes.len() as u64));
     state[2] = state[2].wrapping_add(little_endian(behind) << 8);
     mix(state)[2]
 }

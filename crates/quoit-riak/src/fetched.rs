@@ -20,6 +20,7 @@ use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::object::Object;
 use quoit_model::riak_clock::{RiakClockError, decode_riak_clock, encode_riak_clock};
 use quoit_model::riak_object::{RiakObjectError, decode_riak_object, encode_riak_object};
+use quoit_number::length_u32;
 use std::io::{Read, Write};
 use thiserror::Error;
 
@@ -116,7 +117,7 @@ impl Fetched {
         let untyped = self.bucket_type == DEFAULT_BUCKET_TYPE;
         let bucket_type = if untyped { &[][..] } else { &self.bucket_type };
         for name in [bucket_type, &self.bucket, &self.key] {
-            out.extend_from_slice(&(name.len() as u32).to_be_bytes());
+            out.extend_from_slice(&length_u32(name.len()).to_be_bytes());
             out.extend_from_slice(name);
         }
         if compresses {
@@ -208,7 +209,7 @@ impl FetchAnswer {
             out.extend_from_slice(&value.to_be_bytes());
         }
         if let Some(clock) = &self.tombstone_clock {
-            out.extend_from_slice(&(clock.len() as u32).to_be_bytes());
+            out.extend_from_slice(&length_u32(clock.len()).to_be_bytes());
             out.extend_from_slice(clock);
         }
         out.extend_from_slice(&checksum(&self.replicated).to_be_bytes());

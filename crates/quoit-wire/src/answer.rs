@@ -10,6 +10,7 @@ use crate::frame::{WriteBuffer, append_frame};
 use crate::messages::{RpbLink, RpbPair};
 use bytes::BufMut;
 use prost::encoding::{encode_varint, encoded_len_varint, message};
+use quoit_number::low_u8;
 
 /// A value with its metadata, borrowed; see [`RpbContent`](crate::messages::RpbContent).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -146,7 +147,7 @@ fn put_varint(buffer: &mut impl BufMut, tag: u8, field: Option<u32>) {
 #[inline]
 fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: u8, value: u64) {
     let key = tag << 3 | wire_type;
-    let last = |group: u32| (value >> (7 * group)) as u8;
+    let last = |group: u32| low_u8(value >> (7 * group));
     let group = |group: u32| last(group) | 0x80;
     match value {
         0..0x80 => buffer.put_slice(&[key, last(0)]),

@@ -3,6 +3,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
+use quoit_number::{length_u32, low_u32};
 use thiserror::Error;
 
 /// Size in bytes of the fields before the header: length (4), kind (1), flags (1), method (2), call
@@ -148,7 +149,7 @@ pub enum InternodeFrameError {
     },
 }
 
-const LENGTH_MIN: u32 = (FRAME_OVERHEAD_BYTES - LENGTH_BYTES) as u32;
+const LENGTH_MIN: u32 = length_u32(FRAME_OVERHEAD_BYTES - LENGTH_BYTES);
 
 /// Takes frames from the front of a read buffer.
 #[derive(Debug, Clone, Copy)]
@@ -331,7 +332,7 @@ pub fn append_frame(
     payload.append_to(buffer);
     buffer[start..start + 4].copy_from_slice(&length.to_be_bytes());
     // The header's length is below `length`, so it fits 32 bits.
-    buffer[start + 12..start + 16].copy_from_slice(&(header_bytes as u32).to_be_bytes());
+    buffer[start + 12..start + 16].copy_from_slice(&low_u32(header_bytes as u64).to_be_bytes());
     Ok(())
 }
 
