@@ -2,6 +2,7 @@
 
 use crate::value::datum::Datum;
 use quoit_model::etf::Term;
+use quoit_number::whole_i128;
 use std::cmp::Ordering;
 
 /// 2^127: the floats from `-INTEGERS_END` to below it have integral parts of 128 bits. Larger integers are
@@ -117,7 +118,7 @@ fn compare_to_float(integer: i128, float: f64) -> Ordering {
     if !(-INTEGERS_END..INTEGERS_END).contains(&float) {
         return sign(float.is_sign_negative()).reverse();
     }
-    let whole = integer.cmp(&(float.trunc() as i128));
+    let whole = integer.cmp(&whole_i128(float));
     whole.then_with(|| 0.0f64.total_cmp(&with_one_zero(float.fract())))
 }
 

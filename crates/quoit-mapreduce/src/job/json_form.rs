@@ -6,6 +6,7 @@ use crate::value::json::{
     ShownAsJson, member, members, read_bytes_max, take_member, term_from_text,
 };
 use quoit_model::etf::Term;
+use quoit_number::whole;
 
 impl Job {
     /// Parses a job in JSON.
@@ -48,7 +49,7 @@ impl Job {
 /// Returns the timeout of a job in milliseconds; the default unless a positive number is given.
 pub(super) fn timeout_ms(timeout: Option<&Term>) -> u64 {
     let given = timeout.and_then(|timeout| match timeout {
-        Term::Float(limit) if *limit >= 1.0 => Some(*limit as u64),
+        Term::Float(limit) if *limit >= 1.0 => Some(whole(*limit)),
         other => other.as_u64(),
     });
     given.filter(|limit| *limit > 0).unwrap_or(TIMEOUT_MS_DEFAULT)
