@@ -22,7 +22,7 @@ impl Pace {
         let Some(per_second) = self.per_second else { return };
         let now = Instant::now();
         sleep(self.next_at.saturating_duration_since(now));
-        let took = Duration::from_secs(1) * record_count as u32 / per_second.get();
+        let took = Duration::from_secs(record_count as u64) / per_second.get();
         self.next_at = self.next_at.max(now) + took;
     }
 }
