@@ -1,5 +1,7 @@
 //! Formats sizes, times and counts for people.
 
+use quoit_number::rounded;
+
 /// Formats bytes, as in `512 B`, `1.5 KB` and `40.1 GB`, in units of 1024 as in the configuration.
 #[must_use]
 pub fn size(bytes: f64) -> String {
@@ -27,7 +29,7 @@ pub fn duration(secs: f64) -> String {
     if secs < 9.95 {
         return format!("{secs:.1} s");
     }
-    let secs = secs.round() as u64;
+    let secs = rounded(secs);
     match secs {
         0..60 => format!("{secs} s"),
         60..3600 => format!("{} min {} s", secs / 60, secs % 60),

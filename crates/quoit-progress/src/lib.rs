@@ -11,6 +11,7 @@
 pub mod figures;
 
 use figures::{count, duration, size};
+use quoit_number::rounded;
 use std::io::{IsTerminal, Stderr, Write};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ impl Unit {
     fn rate(self, per_sec: f64) -> String {
         match self {
             Self::Bytes => format!("{}/s", size(per_sec)),
-            Self::Items(_) => format!("{}/s", count(per_sec.round() as u64)),
+            Self::Items(_) => format!("{}/s", count(rounded(per_sec))),
         }
     }
 }

@@ -27,7 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("quoit-model", 1),
     ("quoit-seam", 1),
     ("quoit-security", 1),
-    ("quoit-progress", 0),
+    ("quoit-progress", 1),
     ("quoit-number", 0),
     ("quoit-planted", 0),
 ];
