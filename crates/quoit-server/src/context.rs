@@ -10,6 +10,7 @@ use crate::readiness::ReadinessGate;
 use crate::security::Gate;
 use quoit_core::{JobSettings, ReplicatedStore};
 use quoit_mapreduce::ScriptEngine;
+use quoit_number::index;
 use quoit_replication::Replication;
 use quoit_script::QuickJs;
 use std::net::SocketAddr;
@@ -258,7 +259,7 @@ pub struct ConnectionCounts {
     start: Instant,
     /// One slot for each second of the last minute: the second (since `start`) and the number of
     /// connections opened in it.
-    recent: [AtomicU64; WINDOW_SECS as usize],
+    recent: [AtomicU64; index(WINDOW_SECS)],
 }
 
 impl Default for ConnectionCounts {
@@ -267,7 +268,7 @@ impl Default for ConnectionCounts {
             opened: AtomicU64::default(),
             closed: AtomicU64::default(),
             start: Instant::now(),
-            recent: [const { AtomicU64::new(0) }; WINDOW_SECS as usize],
+            recent: [const { AtomicU64::new(0) }; index(WINDOW_SECS)],
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Figures of the machine and of this process, from the operating system.
 
+use quoit_number::whole;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
@@ -68,7 +69,7 @@ impl SystemFigures {
         let mut words = text.split_whitespace();
         for load in &mut self.load_256ths {
             let value: f64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
-            *load = (value * 256.0) as u64;
+            *load = whole(value * 256.0);
         }
         let processes = words.next().and_then(|word| word.split('/').nth(1));
         self.process_count = processes.and_then(|count| count.parse().ok()).unwrap_or(0);

@@ -214,8 +214,13 @@ impl Layout {
         })
     }
 
-    /// The balanced positions of a partition.
-    fn balanced(&self, partition: Partition) -> &[u16] {
+    /// The nodes at the balanced positions of a partition, as indexes into [`Layout::nodes`].
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such partition.
+    #[must_use]
+    pub fn balanced(&self, partition: Partition) -> &[u16] {
         &self.order(partition)[..self.balanced_count()]
     }
 }

@@ -7,6 +7,7 @@ use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
 use crate::memory::MemoryFigures;
 use quoit_core::{DeleteMode, ReplicatedStore, TombstonesHeldUp};
+use quoit_number::whole;
 use quoit_store::engine::EngineStats;
 use quoit_tls::Instant;
 use serde_json::{Value, json};
@@ -121,7 +122,7 @@ fn texts(names: &[Arc<str>]) -> Vec<String> {
 fn engine(backend: &str, stats: &EngineStats) -> Value {
     let bytes_per_key =
         (stats.key_count > 0).then(|| stats.index_bytes as f64 / stats.key_count as f64);
-    let keys_per_gib = bytes_per_key.filter(|bytes| *bytes > 0.0).map(|bytes| (GIB / bytes) as u64);
+    let keys_per_gib = bytes_per_key.filter(|bytes| *bytes > 0.0).map(|bytes| whole(GIB / bytes));
     let mut document = json!({
         "backend": backend,
         "key_count": stats.key_count,

@@ -6,6 +6,7 @@
 
 use quoit_model::data_type::FieldKind;
 use quoit_model::data_type::pages::ShownItem;
+use quoit_number::low_u32;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use tokio::task::spawn_blocking;
@@ -73,8 +74,9 @@ impl ItemOrder {
         let name_start = self.names.len();
         self.names.extend_from_slice(name);
         // Values of up to `SORTED_BYTES_MAX` in the store have texts of far less than 4 GiB.
-        let name = name_start as u32..self.names.len() as u32;
-        let at = (at.start - self.start) as u32..(at.end - self.start) as u32;
+        let offset = |place: usize| low_u32(place as u64);
+        let name = offset(name_start)..offset(self.names.len());
+        let at = offset(at.start - self.start)..offset(at.end - self.start);
         self.items.push(ItemPlace { name, kind, at });
     }
 

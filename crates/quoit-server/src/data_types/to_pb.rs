@@ -47,7 +47,7 @@ pub fn updated_value(datatype: Datatype, value: Value) -> DtUpdateResp {
 
 /// The nearest number that a message can hold.
 pub fn within_64_bits(number: i128) -> i64 {
-    number.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX })
 }
 
 fn map_entries(entries: Vec<(FieldName, Value)>) -> Vec<MapEntry> {

@@ -138,7 +138,7 @@ pub async fn serve(
         is_local,
         is_operator,
         input: BytesMut::new(),
-        input_reservation: memory.reservation(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
+        input_reservation: memory.reservation(REQUEST_COPIES * REQUESTS_BYTES_FREE),
         transfer: None,
         out: Vec::new(),
         reservation: memory.reservation(ANSWERS_BYTES_FREE),

@@ -4,6 +4,7 @@
 //! Header names keep their case; look-ups ignore it.
 
 use bytes::{Bytes, BytesMut};
+use quoit_number::low_u32;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -174,9 +175,11 @@ pub fn take_head(input: &mut BytesMut) -> Result<Option<Head>, HeadFault> {
         httparse::Status::Complete(size) => size,
     };
     let base = input.as_ptr() as usize;
+    // The parts are within the head, which has at most `HEAD_BYTES_MAX` bytes.
+    let offset = |place: usize| low_u32(place as u64);
     let span = |part: &[u8]| {
-        let start = (part.as_ptr() as usize - base) as u32;
-        Span { start, end: start + part.len() as u32 }
+        let start = part.as_ptr() as usize - base;
+        Span { start: offset(start), end: offset(start + part.len()) }
     };
     let at = |header: &httparse::Header<'_>| HeaderAt {
         name: span(header.name.as_bytes()),

@@ -67,7 +67,7 @@ impl HttpConnection {
 
     async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, ConnectionEnd> {
         if self.input.len() < size {
-            let all_bytes = REQUEST_COPIES * size as u64;
+            let all_bytes = (REQUEST_COPIES * size) as u64;
             // Checked before the client sends the body, and not in the middle of it.
             if size > STEP_BYTES_MIN {
                 self.memory.check(all_bytes.saturating_sub(self.input_reservation.held_bytes()))?;
@@ -123,8 +123,7 @@ impl HttpConnection {
         } else {
             self.begin_transfer();
         }
-        let copies = REQUEST_COPIES as usize;
-        self.input_reservation.hold(copies * (received + self.input.len() + step))?;
+        self.input_reservation.hold(REQUEST_COPIES * (received + self.input.len() + step))?;
         let read = match &mut self.transfer {
             // Between requests a client may be idle for any time.
             None => self.socket.read(&mut self.input, step).await,
@@ -145,7 +144,7 @@ impl HttpConnection {
     pub(super) fn give_back_input(&mut self) {
         if self.input_reservation.held_bytes() > 0 {
             self.input = BytesMut::from(&self.input[..]);
-            self.input_reservation.keep(REQUEST_COPIES as usize * self.input.len());
+            self.input_reservation.keep(REQUEST_COPIES * self.input.len());
         }
     }
 }

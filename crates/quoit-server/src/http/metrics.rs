@@ -57,8 +57,10 @@ pub(super) const COUNTS: &[u64] = &[2, 3, 5, 9, 17, 33, 65, 129];
 const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
     let mut bounds = [0; COUNT];
     let mut index = 0;
+    let mut exponent = first;
     while index < COUNT {
-        bounds[index] = 1 << (first + index as u32 * step);
+        bounds[index] = 1 << exponent;
+        exponent += step;
         index += 1;
     }
     bounds

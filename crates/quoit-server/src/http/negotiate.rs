@@ -3,6 +3,8 @@
 //! Preferences come from the headers `Accept`, `Accept-Charset` and `Accept-Encoding` (RFC 9110, section
 //! 12.5). Ties are broken as in Riak: exact types before wildcards, then later entries before earlier ones.
 
+use quoit_number::{low_u16, whole};
+
 /// A weight from 0 to 1000, in thousandths.
 type Quality = u16;
 const FULL: Quality = 1000;
@@ -100,7 +102,9 @@ fn weighted(member: &[u8]) -> (&[u8], Quality) {
 fn parse_quality(text: &[u8]) -> Quality {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse::<f32>().ok());
     match number {
-        Some(number) if (0.0..=1.0).contains(&number) => (number * f32::from(FULL)) as Quality,
+        Some(number) if (0.0..=1.0).contains(&number) => {
+            low_u16(whole(f64::from(number * f32::from(FULL))))
+        }
         _ => 0,
     }
 }

@@ -1,5 +1,6 @@
 //! Paths, query strings and percent-encoding.
 
+use quoit_number::low_u8;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -54,7 +55,7 @@ pub fn decode(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|value| value as u8)
+    char::from(digit).to_digit(16).map(|value| low_u8(value.into()))
 }
 
 /// Appends a name percent-encoded, a space as `+`.

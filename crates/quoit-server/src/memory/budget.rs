@@ -19,7 +19,7 @@ const FREED_PART: u64 = 4;
 const SHARE_PART: u64 = 4;
 /// Number of times that a request is in memory: as it arrives, and as the copy that is stored and
 /// replicated.
-pub(crate) const REQUEST_COPIES: u64 = 2;
+pub(crate) const REQUEST_COPIES: usize = 2;
 
 /// Limits of the memory of requests and answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl MemorySettings {
     /// budget, or the memory of the largest request if that is more, but at most three quarters.
     #[must_use]
     pub fn new(budget_bytes: u64, share_bytes: Option<u64>, request_bytes_max: usize) -> Self {
-        let largest = (request_bytes_max as u64).saturating_mul(REQUEST_COPIES);
+        let largest = (request_bytes_max as u64).saturating_mul(REQUEST_COPIES as u64);
         let share_default = largest.min(budget_bytes - budget_bytes / 4);
         let share_bytes = share_bytes.unwrap_or(share_default.max(budget_bytes / SHARE_PART));
         Self { budget_bytes, share_bytes: share_bytes.min(budget_bytes), request_bytes_max }
@@ -52,7 +52,7 @@ impl MemorySettings {
     /// The largest request that fits the share of a connection.
     #[must_use]
     pub fn request_bytes_max(&self) -> usize {
-        usize::try_from(self.share_bytes / REQUEST_COPIES).unwrap_or(usize::MAX)
+        usize::try_from(self.share_bytes / REQUEST_COPIES as u64).unwrap_or(usize::MAX)
     }
 
     /// Number of connections for whose allowances the budget has room.

@@ -52,7 +52,7 @@ impl Input {
             bytes: BytesMut::new(),
             context: Arc::clone(context),
             memory: Arc::clone(memory),
-            reservation: memory.reservation(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
+            reservation: memory.reservation(REQUEST_COPIES * REQUESTS_BYTES_FREE),
             transfer: None,
         }
     }
@@ -103,18 +103,17 @@ impl Input {
     /// that has just begun, also checks that there is room for the whole frame, so that it is refused
     /// before the client sends it and not in the middle.
     fn make_room(&mut self, frame_bytes: usize, step: usize) -> Result<(), NoRoom> {
-        let copies = REQUEST_COPIES as usize;
-        let all_bytes = copies * frame_bytes;
+        let all_bytes = REQUEST_COPIES * frame_bytes;
         if self.reservation.held_bytes() / KEPT_PART > all_bytes as u64
             || frame_bytes <= REQUESTS_BYTES_FREE
         {
             self.bytes = BytesMut::from(&self.bytes[..]);
-            self.reservation.keep(copies * self.bytes.len());
+            self.reservation.keep(REQUEST_COPIES * self.bytes.len());
         }
         if self.bytes.len() <= STEP_BYTES_MIN {
             self.memory.check((all_bytes as u64).saturating_sub(self.reservation.held_bytes()))?;
         }
-        self.reservation.hold(copies * (self.bytes.len() + step))
+        self.reservation.hold(REQUEST_COPIES * (self.bytes.len() + step))
     }
 
     /// Discards the rest of the arriving frame as it comes.

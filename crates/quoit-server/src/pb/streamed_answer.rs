@@ -12,6 +12,7 @@ use prost::Message;
 use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
+use quoit_number::low_u8;
 use quoit_wire::messages::DataType;
 use quoit_wire::{FrameError, MessageCode};
 
@@ -168,10 +169,10 @@ impl ItemSink for StreamedAnswer<'_> {
 
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.push(low_u8(value) | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(low_u8(value));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::{named, no_such_node, view};
 use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::NodeId;
 use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, TransferKind, TransferLimits};
+use quoit_number::rounded;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -179,7 +180,7 @@ impl ClusterView {
         told["to"] = each.to.map(|id| self.name(id)).into();
         told["records"] = each.record_count.into();
         told["bytes"] = each.byte_count.into();
-        told["bytes_per_sec"] = (each.bytes_per_sec().round() as u64).into();
+        told["bytes_per_sec"] = rounded(each.bytes_per_sec()).into();
         told["percent"] = tenths(each.fraction * 100.0).into();
         told["elapsed_secs"] = tenths(each.elapsed_secs).into();
         told["remaining_secs"] = each.remaining_secs().map(tenths).into();

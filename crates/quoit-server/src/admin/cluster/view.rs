@@ -193,9 +193,7 @@ impl ClusterView {
 
     pub(super) fn held(&self, id: NodeId) -> Vec<Partition> {
         let Some(node) = self.current.node_index(id) else { return Vec::new() };
-        let count = self.current.balanced_count() as u32;
-        let holds =
-            |partition: &Partition| self.current.primaries(*partition, count).contains(&node);
+        let holds = |partition: &Partition| self.current.balanced(*partition).contains(&node);
         self.current.partitions().filter(holds).collect()
     }
 
@@ -204,8 +202,7 @@ impl ClusterView {
         if partition.0 >= self.ring_size().get() {
             return None;
         }
-        let count = self.current.balanced_count() as u32;
-        let primaries = self.current.primaries(partition, count).iter();
+        let primaries = self.current.balanced(partition).iter();
         let names: Vec<_> =
             primaries.map(|node| self.name(self.current.nodes()[usize::from(*node)])).collect();
         let mut told = self.partition_json(partition);
