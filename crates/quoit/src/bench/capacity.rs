@@ -3,6 +3,7 @@
 use clap::Args;
 use quoit_bench::capacity::CapacityOptions;
 use quoit_bench::config::RunLength;
+use quoit_number::whole;
 use std::time::Duration;
 
 /// Requirements of a load, and measured clusters to extrapolate from.
@@ -82,7 +83,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = unit.unwrap_or((text, 1.0));
     let value = number.trim().parse::<f64>().ok().map(|number| number * unit);
     let value = value.filter(|value| (1.0..=1e18).contains(value));
-    value.map(|value| value as u64).ok_or_else(|| "wanted bytes, such as 500G or 2T".to_owned())
+    value.map(whole).ok_or_else(|| "wanted bytes, such as 500G or 2T".to_owned())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use quoit_bench::config::{KeySpread, LoadOptions, Workload, parse_trace_speed};
+use quoit_number::whole;
 use std::path::PathBuf;
 
 /// Options for the load of URLs.
@@ -118,7 +119,7 @@ fn speed(text: &str) -> Result<String, String> {
 pub(in crate::bench) fn count(text: &str) -> Result<u64, String> {
     let value = rate(text)?;
     let is_whole = value.fract() == 0.0 && value <= 1e15;
-    is_whole.then_some(value as u64).ok_or_else(|| "wanted a whole number".to_owned())
+    is_whole.then_some(whole(value)).ok_or_else(|| "wanted a whole number".to_owned())
 }
 
 impl LineArgs {

@@ -44,7 +44,8 @@ impl ManagedCluster {
 
     /// Starts further nodes and joins them to the running ones.
     pub(crate) async fn add(&mut self, count: u16) -> Result<()> {
-        let first = self.cluster.nodes.len() as u16 + 1;
+        let first =
+            u16::try_from(self.cluster.nodes.len() + 1).context("the cluster is too large")?;
         let places = (first..first.saturating_add(count)).map(|number| self.place.node(number));
         self.cluster.start(places.collect::<Result<_>>()?).await?;
         self.note_ends();

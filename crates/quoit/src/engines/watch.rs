@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Interval of log lines and of extensions of systemd's timeout.
 const LOGGED_INTERVAL: Duration = Duration::from_secs(10);
-/// Time by which systemd's timeout is extended.
-const EXTENSION: Duration = Duration::from_secs(60);
+/// Time in microseconds by which systemd's timeout is extended.
+const EXTENSION_US: u32 = 60_000_000;
 
 /// The progress display for the stores that this process opens, one after the other.
 pub(super) static OPENING: ShownOpening = ShownOpening { shown: Mutex::new(None) };
@@ -58,7 +58,7 @@ impl ShownOpening {
                 tracing::info!(percent, "{work} of the store that is opened");
             }
             let states = [
-                NotifyState::ExtendTimeoutUsec(EXTENSION.as_micros() as u32),
+                NotifyState::ExtendTimeoutUsec(EXTENSION_US),
                 NotifyState::Status(&format!("{work}: {percent} %")),
             ];
             if let Err(fault) = sd_notify::notify(&states) {

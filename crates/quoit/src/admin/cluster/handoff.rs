@@ -10,6 +10,7 @@ use crate::config_command::Format;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use quoit::config::size_bytes;
+use quoit_number::{index, whole};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -378,7 +379,7 @@ fn switched_off_line(each: &Value) -> String {
 
 fn active_lines(each: &Value) -> String {
     let percent = each["percent"].as_f64().unwrap_or_default();
-    let done = ((percent / 100.0 * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
+    let done = index(whole(percent / 100.0 * BAR_WIDTH as f64)).min(BAR_WIDTH);
     let picture = format!("|{}{}|", "#".repeat(done), " ".repeat(BAR_WIDTH - done));
     format!(
         "\ntransfer type: {}\npartition: {}\nstarted: {} ago\ntransferred: {} in {} objects\n\

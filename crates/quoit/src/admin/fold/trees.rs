@@ -77,8 +77,12 @@ pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -
         return Ok(());
     }
     for branch in document["branches"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        let number = branch["branch"].as_u64().unwrap_or_default();
-        let first = number as u32 * BRANCH_LEAVES;
+        let told = &branch["branch"];
+        let number = told.as_u64().and_then(|number| u32::try_from(number).ok());
+        let number = number.with_context(|| {
+            format!("the node's answer has the branch number {told}, which no tree has")
+        })?;
+        let first = u64::from(number) * u64::from(BRANCH_LEAVES);
         print_hashes("segment", first, &decoded(&branch["leaves"])?);
     }
     Ok(())
@@ -116,7 +120,7 @@ fn decoded(value: &Value) -> Result<Vec<u8>> {
 }
 
 /// Prints the 4-byte hashes that are not zero, each with its index.
-fn print_hashes(what: &str, first: u32, hashes: &[u8]) {
+fn print_hashes(what: &str, first: u64, hashes: &[u8]) {
     for (place, bytes) in (first..).zip(hashes.chunks_exact(4)) {
         let hash = bytes.iter().fold(0u32, |hash, byte| hash << 8 | u32::from(*byte));
         if hash != 0 {
