@@ -5,7 +5,7 @@
 //! declined, and is decoded and dispatched like all other requests.
 
 use super::connection::PbConnection;
-use super::content::US_PER_SEC;
+use super::content::modified;
 use super::fault::Fault;
 use super::kv::{get_response, quorum, read_options};
 use crate::memory::{NoRoom, is_large};
@@ -214,15 +214,15 @@ impl From<FrameError> for Fault {
 }
 
 fn content<'a>(object: &PlainObject<'a>, head: bool) -> ContentRef<'a> {
-    let written_us = object.last_modified_us;
+    let (last_mod, last_mod_usecs) = modified(object.last_modified_us);
     ContentRef {
         value: if head { &[] } else { object.value },
         content_type: object.content_type,
         charset: object.charset,
         content_encoding: object.content_encoding,
         vtag: (!object.vtag.is_empty()).then_some(object.vtag),
-        last_mod: (written_us > 0).then_some((written_us / US_PER_SEC) as u32),
-        last_mod_usecs: (written_us > 0).then_some((written_us % US_PER_SEC) as u32),
+        last_mod,
+        last_mod_usecs,
         ..ContentRef::default()
     }
 }
