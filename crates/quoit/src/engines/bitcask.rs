@@ -1,7 +1,7 @@
 //! Opens the Bitcask engine.
 
 use super::watch::OPENING;
-use super::{EnginePlace, durability, sync_interval_us};
+use super::{EnginePlace, durability, interval_us, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_model::hash::RingSize;
@@ -36,9 +36,7 @@ pub(super) fn open(
 
 fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskSettings> {
     let defaults = BitcaskSettings::new(getrandom::u64().context("asking for random bytes")?);
-    let micros = |name: &str, default: u64| {
-        settings.duration(name).map_or(default, |duration| duration.as_micros() as u64)
-    };
+    let micros = |name: &str, default: u64| settings.duration(name).map_or(default, interval_us);
     let bytes = |name: &str, default: u64| settings.size_bytes(name).unwrap_or(default);
     let hour = |name: &str| {
         settings.integer(name).and_then(|hour| u8::try_from(hour).ok()).unwrap_or_default()

@@ -19,11 +19,16 @@ use quoit_cluster::ControlPlane;
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 use quoit_node::{FoundLoss, NodeEngine};
+use quoit_number::saturating_u64;
 use quoit_seam::Clock;
 use quoit_store::OpenedStore;
 use quoit_store::bitcask::Durability;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest interval in microseconds that engines are given. The sum of it and its random part fits 64 bits.
+const INTERVAL_US_MAX: u64 = u64::MAX >> 2;
 
 /// An opened engine, and a note for the operator about how it was opened.
 pub(crate) type NotedEngine = (NodeEngine, String);
@@ -149,6 +154,30 @@ fn sync_interval_us(settings: &Settings, default: u64) -> u64 {
     if relaxed && settings.get("bitcask.sync.strategy") == Some("none") {
         return u64::MAX;
     }
-    let interval = settings.duration("bitcask.sync.interval");
-    interval.map_or(default, |interval| (interval.as_micros() as u64).max(1))
+    settings.duration("bitcask.sync.interval").map_or(default, interval_us).max(1)
+}
+
+/// An interval in microseconds, or [`INTERVAL_US_MAX`] if it is longer.
+fn interval_us(interval: Duration) -> u64 {
+    saturating_u64(interval.as_micros()).min(INTERVAL_US_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit::config::{self, Sources};
+
+    fn sync_interval(text: &str) -> u64 {
+        let command_line = vec![format!("bitcask.sync.interval={text}")];
+        let settings = config::load(&Sources { command_line, ..Sources::default() });
+        sync_interval_us(&settings.expect("good settings"), 1)
+    }
+
+    #[test]
+    fn an_interval_of_more_microseconds_than_64_bits_hold_is_not_cut_to_a_short_one() {
+        assert_eq!(sync_interval("2s"), 2_000_000);
+        // 2^64 microseconds and 384 more.
+        assert_eq!(sync_interval("18446744073709552ms"), INTERVAL_US_MAX);
+        assert_eq!(interval_us(Duration::MAX), INTERVAL_US_MAX);
+    }
 }
