@@ -158,7 +158,7 @@ fn digests_of(asked: &exchange::Compare) -> Option<Vec<Digests>> {
     for classes in &asked.classes {
         let mut digests = Digests::default();
         for class in bits(*classes) {
-            digests.0[class] = *left.next()?;
+            digests.0[usize::from(class)] = *left.next()?;
         }
         all.push(digests);
     }
