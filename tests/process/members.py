@@ -109,6 +109,8 @@ class Wiped(ClusterCase):
         self.assertIn("has a member %s" % wiped.name, refused.exception.read().decode())
         with Connection(wiped.pb) as pb, self.assertRaisesRegex(Refused, "does not serve clients"):
             pb.put("b", "lost", "w")
+        put_all(first, ["meanwhile"], "w")
+        self.assertEqual(values(second, ["lost", "meanwhile"]), [[], [b"w"]])
         self.assertIn("start this one with another --name",
                       self.refusal(wiped, "cluster", "join", first.record["node"]))
         # The other nodes notice the change, and log it once.
@@ -118,6 +120,7 @@ class Wiped(ClusterCase):
         lines = [line for line in first.log_tail(10000).splitlines() if told in line]
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("down!", first.run("cluster", "status"))
+        self.assertFalse(os.path.exists(ready_path), "it serves by itself")
 
         wiped.kill()
         fourth = cluster.new([self.seeds(cluster), "ring_size=8"])
@@ -131,15 +134,21 @@ class Wiped(ClusterCase):
         first.run("cluster", "force-replace", wiped.name, fourth.name)
         cluster.commit()
         self.assertEqual(values(fourth, KEYS, pr=3), [[b"v"]] * len(KEYS))
+        self.assertEqual(values(fourth, ["meanwhile"], pr=3), [[b"w"]])
 
     def test_without_seeds_a_node_with_an_empty_directory_says_what_it_is(self):
         cluster = self.cluster(3)
+        put_all(cluster[0], KEYS, "v")
         wiped = cluster[2]
         self.wipe(wiped)
         wiped.start()
+        self.assertEqual(values(wiped, KEYS), [[]] * len(KEYS), "it serves alone")
+        put_all(wiped, ["astray"], "w")
+        self.assertEqual(values(cluster[0], ["astray", *KEYS]), [[], *[[b"v"]] * len(KEYS)])
         warnings = [line for line in wiped.log_tail(10000).splitlines()
                     if "is a new node now" in line]
         self.assertEqual(len(warnings), 2, "its first start, and the one without its data")
+        self.assertIn(" WARN ", warnings[1])
         self.assertIn("force-replace %s NEW-NAME" % wiped.name, warnings[1])
         wiped.stop()
         wiped.start()
