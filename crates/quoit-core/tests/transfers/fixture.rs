@@ -374,8 +374,13 @@ impl TestCluster {
         self.primaries_of(number, key(name), 3)
     }
 
+    /// Partition of a record.
+    pub fn partition_of(&self, key: KeyRef<'_>) -> Partition {
+        at(key, |at| at.partition)
+    }
+
     pub fn primaries_of(&self, number: u8, key: KeyRef<'_>, n_val: u32) -> BTreeSet<NodeId> {
-        let partition = at(key, |at| at.partition);
+        let partition = self.partition_of(key);
         let state = self.control(number).read();
         let layout = state.layouts().newest();
         let primaries = layout.primaries(partition, n_val).iter();

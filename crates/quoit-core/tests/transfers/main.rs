@@ -15,6 +15,7 @@ mod index;
 mod lagging;
 mod listing;
 mod losses;
+mod many_replicas;
 mod operators;
 mod ownership;
 mod reaping;

@@ -114,22 +114,6 @@ async fn former_primaries_of_a_bucket_with_fewer_replicas_do_not_bring_back_what
     assert_eq!(left(&cluster, "t"), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn records_of_a_bucket_with_more_replicas_than_classes_are_no_strays() {
-    let cluster = TestCluster::joined(16).await;
-    cluster.create_type("t", json!({"n_val": 16})).await;
-    let is_settled = || {
-        (1..=16).all(|number| cluster.store(number).transfers().stats().stray_partition_count == 0)
-    };
-    cluster.until("no partition is suspected after the start", is_settled).await;
-    for index in 0..5 {
-        let name = name(index);
-        cluster.put_in(1, "t", &name, "value").await;
-        assert_eq!(cluster.holders_of(key_in("t", &name)).len(), 16);
-        assert!(is_settled(), "a primary of the record counts as a fallback");
-    }
-}
-
 /// The other bucket has a primary that is away, and this one does not.
 #[tokio::test(start_paused = true)]
 async fn a_bucket_with_more_replicas_does_not_hold_up_the_strays_of_others() {
