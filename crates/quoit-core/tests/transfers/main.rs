@@ -18,6 +18,7 @@ mod losses;
 mod many_replicas;
 mod operators;
 mod ownership;
+mod parts;
 mod reaping;
 mod refusals;
 mod replica_counts;
