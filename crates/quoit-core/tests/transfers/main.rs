@@ -8,6 +8,7 @@ mod data_types;
 mod deletes;
 mod differences;
 mod durability;
+mod expiring_sets;
 mod expiry;
 mod fixture;
 mod hints;
