@@ -66,7 +66,7 @@ pub struct Fetch {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// Version of the oldest live layout that the coordinator knows.
+    /// Version of the layout by which the coordinator reads the partition.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// Requested part: a [`FetchedPart`].
@@ -139,7 +139,7 @@ pub struct Store {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// Version of the oldest live layout that the coordinator knows.
+    /// Version of the newest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// Digest of the object.
@@ -179,7 +179,7 @@ pub struct Join {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// Version of the oldest live layout that the coordinator knows.
+    /// Version of the newest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// Number of replicas of the record's bucket, capped at 15.
@@ -292,7 +292,7 @@ pub struct Forward {
     /// Name of the record.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// Version of the oldest live layout that the sender knows.
+    /// Version of the newest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
     /// True for a delete.
