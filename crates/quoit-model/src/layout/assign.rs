@@ -61,6 +61,11 @@ impl<'t, 's> Assignment<'t, 's> {
                 self.set(take.partition, take.position, take.node);
             }
         }
+        debug_assert!(
+            self.nodes().all(|node| self.missing(node) == 0),
+            "every node is in as many rows as its quota"
+        );
+        self.table.assert_rows();
     }
 
     /// Number of rows that the node is below its quota; negative if it is above.

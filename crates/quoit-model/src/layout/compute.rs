@@ -80,9 +80,12 @@ impl Layout {
         } else {
             let wanted = wanted(&table, &fair);
             Assignment::new(&mut table, wanted).run();
+            debug_assert!(table.is_good(&fair), "an assignment is spread and in fair shares");
             improve(&mut table, &kept, &fair);
             balance_order(&mut table);
         }
+        debug_assert!(table.is_good(&fair), "a new layout is spread and in fair shares");
+        table.assert_rows();
         let balanced = table.into_cells();
         let LayoutRequest { version, ring_size, rules, .. } = *request;
         Ok(Self::from_balanced(version, ring_size, rules, members, &balanced))
@@ -152,6 +155,11 @@ fn kept(
 /// Quotas of the nodes, in all and for each position.
 fn wanted(table: &Table<'_>, fair: &FairShares) -> NodeQuotas {
     let quotas = fair.quotas(table.held());
+    debug_assert_eq!(
+        quotas.iter().map(|quota| *quota as usize).sum::<usize>(),
+        table.width * table.spread.partition_count,
+        "the quotas add up to the number of positions"
+    );
     let mut within_before = vec![0; quotas.len()];
     let mut by_position = Vec::with_capacity(table.width);
     for position in 0..table.width {

@@ -37,7 +37,9 @@ pub(super) fn improve(table: &mut Table<'_>, before: &[u16], fair: &FairShares) 
     let ceils = fair.shares.iter().map(|share| share.ceil()).collect();
     let mut improvement = Improvement { table, before, floors, ceils, looks_left: LOOKS_MAX };
     if improvement.moved() > improvement.least() {
+        let moved = improvement.moved();
         while improvement.pass() {}
+        debug_assert!(improvement.moved() <= moved, "an improvement moves no more than before");
     }
 }
 

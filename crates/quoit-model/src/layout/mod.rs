@@ -100,7 +100,31 @@ impl Layout {
     ) -> Self {
         let nodes: Vec<NodeId> = members.iter().map(|member| member.id).collect();
         let order = tail::extend(balanced, rules.balanced_count(members.len()), &members);
-        Self { version, ring_size, rules, members, nodes, order }
+        let layout = Self { version, ring_size, rules, members, nodes, order };
+        if cfg!(debug_assertions) {
+            layout.assert_invariants();
+        }
+        layout
+    }
+
+    /// Asserts that members can be searched, and that every partition has every node once. Costs
+    /// less than the sorting of the later positions.
+    fn assert_invariants(&self) {
+        let node_count = self.nodes.len();
+        let ids = self.members.iter().map(|member| member.id);
+        assert!(ids.eq(self.nodes.iter().copied()), "nodes are the ids of the members");
+        assert!(self.nodes.is_sorted_by(|a, b| a < b), "nodes are sorted, and each is there once");
+        assert!((1..=NODES_MAX).contains(&node_count), "a layout has 1 to NODES_MAX nodes");
+        let partition_count = usize::from(self.ring_size.get());
+        assert_eq!(self.order.len(), partition_count * node_count, "an order for each partition");
+        let mut seen_in = vec![0; node_count];
+        for (row, number) in self.order.chunks_exact(node_count).zip(1u32..) {
+            for node in row {
+                let seen_in = &mut seen_in[usize::from(*node)];
+                assert_ne!(*seen_in, number, "the order of a partition has each node once");
+                *seen_in = number;
+            }
+        }
     }
 
     /// Version of the layout within its cluster; newer layouts have higher versions.
@@ -188,7 +212,14 @@ impl Layout {
         let count = length_u32(primaries.len());
         match primaries.iter().position(|index| *index == node_index) {
             None => 0,
-            Some(place) => (n_val - 1 - length_u32(place)) / count + 1,
+            Some(place) => {
+                let votes = (n_val - 1 - length_u32(place)) / count + 1;
+                debug_assert!(
+                    (1..=n_val).contains(&votes),
+                    "a primary has at least one vote, and no more than there are positions"
+                );
+                votes
+            }
         }
     }
 

@@ -77,6 +77,7 @@ impl Movement {
         for (place, to) in after.iter().copied().enumerate().filter(|(_, node)| comes(node)) {
             let from = at_place(place).or_else(|| others.pop());
             let from = from.unwrap_or_else(|| before[place % before.len()]);
+            debug_assert_ne!(from, to, "a node that arrives has no copy to give");
             transfers.push(Transfer { partition, to, from });
         }
         transfers

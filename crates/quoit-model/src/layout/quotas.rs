@@ -43,11 +43,22 @@ impl<'a> QuotaGroup<'a> {
     /// Distributes `total` partitions, which is the group's share rounded down or up.
     fn round(&self, total: u64, held: &[u32], quotas: &mut [u32]) {
         if let ([node], []) = (&self.nodes[..], &self.parts[..]) {
-            quotas[*node] = u32::try_from(total).expect("a node holds a partition at most once");
+            let share = self.shares[*node];
+            let quota = u32::try_from(total).expect("a node holds a partition at most once");
+            debug_assert!(
+                (share.floor()..=share.ceil()).contains(&quota),
+                "a quota is a share, rounded down or up"
+            );
+            quotas[*node] = quota;
             return;
         }
         let shares: Vec<(u64, u64)> = self.parts.iter().map(QuotaGroup::share).collect();
         let floors: u64 = shares.iter().map(|(floor, _)| floor).sum();
+        let rest_count = shares.iter().filter(|(_, rest)| *rest > 0).count() as u64;
+        debug_assert!(
+            (floors..=floors + rest_count).contains(&total),
+            "a group's total can be reached by rounding up some of its parts"
+        );
         let mut by_wish: Vec<usize> =
             (0..self.parts.len()).filter(|part| shares[*part].1 > 0).collect();
         by_wish.sort_by_cached_key(|part| {

@@ -75,6 +75,10 @@ impl<'t, 's> Level<'t, 's> {
                 .max_by_key(|position| self.held[usize::from(row[*position])]);
             let position = goes.expect("a row has enough locations, so a repeated one can go last");
             self.swap(Swap { partition, position });
+            debug_assert!(
+                self.table.is_spread(partition, self.first, self.first, 0),
+                "after the swap the first positions are on enough locations"
+            );
         }
     }
 
@@ -115,6 +119,7 @@ impl<'t, 's> Level<'t, 's> {
     }
 
     fn swap(&mut self, swap: Swap) {
+        debug_assert!(swap.position < self.first, "a first position swaps with the last one");
         let row = self.table.row(swap.partition);
         let (goes, comes) = (row[swap.position], row[self.first]);
         self.held[usize::from(goes)] -= 1;

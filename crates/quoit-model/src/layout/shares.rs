@@ -70,6 +70,8 @@ impl Spread<'_> {
     /// Computes the fair shares of the first `copies` positions of all partitions; `copies` is at
     /// most the number of nodes.
     pub(super) fn fair_shares(&self, copies: usize) -> FairShares {
+        debug_assert!(copies <= self.capacities.len(), "a node has one copy of a partition");
+        debug_assert_eq!(self.locations.len(), self.capacities.len(), "each node has a location");
         let distinct = self.distinct_locations.min(copies);
         let all: Vec<usize> = (0..self.capacities.len()).collect();
         let mut fair = FairShares { shares: vec![Share::default(); all.len()], blocks: Vec::new() };

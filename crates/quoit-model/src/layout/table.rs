@@ -27,7 +27,9 @@ impl<'a> Table<'a> {
         for node in cells.iter().filter(|node| **node != EMPTY_POSITION) {
             held[usize::from(*node)] += 1;
         }
-        Self { spread, width, cells, held }
+        let table = Self { spread, width, cells, held };
+        table.assert_rows();
+        table
     }
 
     pub(super) fn row(&self, partition: usize) -> &[u16] {
@@ -37,6 +39,20 @@ impl<'a> Table<'a> {
     /// Number of rows that each node is in.
     pub(super) fn held(&self) -> &[u32] {
         &self.held
+    }
+
+    /// In debug builds, asserts that no node is twice in a row, and that the counts are those of
+    /// the rows. While chains of exchanges are tried, this may not hold.
+    pub(super) fn assert_rows(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        assert_eq!(self.held_within(self.width), self.held, "counts are those of the rows");
+        for row in self.cells.chunks_exact(self.width) {
+            let is_again =
+                |place: usize| row[place] != EMPTY_POSITION && row[..place].contains(&row[place]);
+            assert!(!(0..row.len()).any(is_again), "no node is twice in a row");
+        }
     }
 
     pub(super) fn into_cells(self) -> Vec<u16> {

@@ -25,6 +25,7 @@ pub(super) fn extend(balanced: &[u16], width: usize, members: &[LayoutMember]) -
                 costs.push((cost(member, partition as u64), node));
             }
         }
+        debug_assert_eq!(row.len() + costs.len(), members.len(), "each node stands in one part");
         costs.sort_unstable();
         order.extend(costs.iter().map(|(_, node)| *node));
     }
