@@ -112,15 +112,22 @@ impl VersionVector {
 
     /// Drops the entries of the actors of `dots`, which must be sorted by actor.
     pub(crate) fn forget(&mut self, dots: &[Dot]) {
-        debug_assert!(dots.is_sorted_by_key(|dot| &dot.actor), "unsorted: {dots:?}");
+        debug_assert!(dots.is_sorted_by(|a, b| a.actor < b.actor), "unsorted: {dots:?}");
+        let count_before = self.entries.len();
         let forgotten = |entry: &Dot| dots.binary_search_by(|dot| dot.actor.cmp(&entry.actor));
         self.entries.retain(|entry| forgotten(entry).is_err());
+        debug_assert_eq!(
+            count_before - self.entries.len(),
+            dots.len(),
+            "one entry is dropped for each actor"
+        );
     }
 
     /// Adds every event of `other`. Where both vectors have an actor with the same counter, the
     /// later time stays.
     pub fn merge(&mut self, other: &Self) {
         self.absorb(other.entries.iter());
+        debug_assert!(self.descends(other), "a merged vector has every event of both");
     }
 
     fn absorb<'a>(&mut self, dots: impl ExactSizeIterator<Item = &'a Dot>) {

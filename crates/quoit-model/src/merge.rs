@@ -99,6 +99,10 @@ impl Object {
         let mut siblings = mine.chain(theirs).cloned().collect();
         drop_repeated(&mut siblings);
         drop_expired(&mut siblings);
+        debug_assert!(
+            siblings.len() <= self.siblings.len() + other.siblings.len(),
+            "a merge makes no values"
+        );
         let mut clock = self.clock.clone();
         clock.merge(&other.clock);
         Self { clock, siblings }
@@ -144,6 +148,11 @@ impl Object {
         if order == Ordering::Equal {
             clock.merge(&other.clock);
         }
+        debug_assert_eq!(
+            latest.is_some(),
+            self.siblings.len() + other.siblings.len() > 0,
+            "the latest of some values is left"
+        );
         Self { clock, siblings: latest.into_iter().collect() }
     }
 
@@ -201,6 +210,7 @@ impl Object {
         };
         drop_repeated(&mut siblings);
         drop_expired(&mut siblings);
+        debug_assert!(!siblings.is_empty(), "a written object has a value");
         Self { clock, siblings }
     }
 
@@ -288,12 +298,14 @@ fn drop_repeated(siblings: &mut SmallVec<[Sibling; 1]>) {
     let repeated: SmallVec<[bool; 8]> = siblings.iter().map(is_repeated).collect();
     let mut is_repeated = repeated.into_iter();
     siblings.retain(|_| !is_repeated.next().unwrap_or(false));
+    debug_assert!(!siblings.is_empty(), "of repeated values the one of the least event stays");
 }
 
 /// Drops the tombstones of expired values if there is another value. The clock keeps their events.
 fn drop_expired(siblings: &mut SmallVec<[Sibling; 1]>) {
     if siblings.len() > 1 && !siblings.iter().all(Sibling::has_expired) {
         siblings.retain(|sibling| !sibling.has_expired());
+        debug_assert!(!siblings.is_empty(), "only tombstones beside other values are dropped");
     }
 }
 

@@ -53,6 +53,10 @@ impl Object {
         oldest_first.truncate(pruned_count);
         oldest_first.sort_unstable_by(|a, b| a.actor.cmp(&b.actor));
         self.clock.forget(&oldest_first);
+        debug_assert!(
+            self.clock.entries().len() >= limits.small_entries as usize,
+            "a clock that is small is not pruned"
+        );
     }
 }
 
