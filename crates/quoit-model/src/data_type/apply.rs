@@ -163,6 +163,11 @@ impl<'a> Request<'a> {
         }
         // Pruned once at the end, since a request may change one field many times.
         change.content.prune();
+        debug_assert!(self.first <= self.last, "an operation has an event: it marks the record");
+        debug_assert!(
+            !self.shared || self.first == self.last,
+            "changes that share an event make no other"
+        );
         Ok((change, Run { first: self.first, last: self.last }))
     }
 

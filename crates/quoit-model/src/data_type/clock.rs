@@ -29,7 +29,20 @@ impl CausalClock {
     pub fn new(vector: VersionVector, cloud: EventSet) -> Self {
         let mut clock = Self { vector, cloud };
         clock.settle();
+        clock.assert_invariants();
         clock
+    }
+
+    /// In debug builds, asserts that no run of the cloud begins right after the vector's entry, or
+    /// before its end.
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.cloud.iter().all(|(actor, runs)| {
+                let known = self.vector.counter(actor);
+                runs.first().is_some_and(|run| run.first - 1 > known)
+            }),
+            "a gap is between the vector and each run of the cloud: {self:?}"
+        );
     }
 
     /// The version vector: for each actor, the counter up to which all events are known.
@@ -111,10 +124,13 @@ impl CausalClock {
         assert!(0 < run.first && run.first <= run.last, "{run:?} is no run of events");
         if run.first - 1 > self.vector.counter(actor) && !planted!(ClosesGaps) {
             self.cloud.insert(actor, run);
+            self.assert_invariants();
             return;
         }
         self.vector.advance(&Dot { actor: actor.clone(), counter: run.last, time_secs });
         self.close_gaps(actor);
+        self.assert_invariants();
+        debug_assert!(self.has_run(actor, run), "an added run is known");
     }
 
     /// Adds every event of `other`. Where both vectors have an actor with the same counter, the
@@ -125,6 +141,8 @@ impl CausalClock {
             self.cloud.merge(&other.cloud);
         }
         self.settle();
+        self.assert_invariants();
+        debug_assert!(self.covers(other), "a merged clock has every event of both");
     }
 
     /// The events of this clock that `other` does not have.

@@ -22,6 +22,10 @@ impl Run {
         Self { first: counter, last: counter }
     }
 
+    const fn is_valid(self) -> bool {
+        0 < self.first && self.first <= self.last
+    }
+
     const fn has(self, other: Self) -> bool {
         self.first <= other.first && other.last <= self.last
     }
@@ -40,7 +44,24 @@ pub struct EventSet {
     runs: SmallVec<[(Actor, Runs); 1]>,
 }
 
+/// Number of runs up to which a whole set is checked in debug builds. Each change checks the runs
+/// around it, whatever their number.
+const CHECKED_RUN_COUNT_MAX: usize = 64;
+
 impl EventSet {
+    /// In debug builds, asserts that equal sets of events have equal runs.
+    fn assert_invariants(&self) {
+        if !cfg!(debug_assertions) || self.run_count() > CHECKED_RUN_COUNT_MAX {
+            return;
+        }
+        assert!(self.runs.is_sorted_by(|a, b| a.0 < b.0), "actors are sorted: {self:?}");
+        for (_, runs) in &self.runs {
+            assert!(!runs.is_empty(), "every actor has a run: {self:?}");
+            assert!(runs.iter().all(|run| run.is_valid()), "runs are in order: {self:?}");
+            assert!(runs.is_sorted_by(is_gap_between), "a gap is between two runs: {self:?}");
+        }
+    }
+
     /// True if the set has no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -70,7 +91,7 @@ impl EventSet {
     ///
     /// Panics if the run begins at 0 or ends before it begins.
     pub fn insert(&mut self, actor: &Actor, run: Run) {
-        assert!(0 < run.first && run.first <= run.last, "{run:?} is no run of events");
+        assert!(run.is_valid(), "{run:?} is no run of events");
         match self.place_of(actor) {
             Ok(place) => add_run(&mut self.runs[place].1, run),
             Err(place) => self.runs.insert(place, (actor.clone(), Runs::from_buf([run]))),
@@ -90,6 +111,7 @@ impl EventSet {
                 Err(place) => self.runs.insert(place, (actor.clone(), runs.clone())),
             }
         }
+        self.assert_invariants();
     }
 
     /// Removes the events of a clock.
@@ -102,6 +124,7 @@ impl EventSet {
             subtract_runs(runs, clock.cloud().of(actor));
             !runs.is_empty()
         });
+        self.assert_invariants();
     }
 
     /// True if any event is in both sets.
@@ -159,6 +182,16 @@ fn add_run(runs: &mut Runs, new: Run) {
     });
     runs.drain(from..to);
     runs.insert(from, joined);
+    debug_assert!(joined.has(new), "the joined run has the new one");
+    debug_assert!(
+        runs[from.saturating_sub(1)..runs.len().min(from + 2)].is_sorted_by(is_gap_between),
+        "the joined run adjoins no other: {runs:?}"
+    );
+}
+
+/// True if the second run begins beyond a gap after the first.
+fn is_gap_between(one: &Run, other: &Run) -> bool {
+    one.last < other.first && other.first - one.last > 1
 }
 
 fn subtract_runs(runs: &mut Runs, minus: &[Run]) {

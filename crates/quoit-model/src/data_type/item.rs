@@ -135,6 +135,7 @@ impl<P: Clone> Item<P> {
         {
             self.insert(write.clone());
         }
+        self.assert_deferred();
         self.deferred.is_some()
     }
 
@@ -157,12 +158,30 @@ impl<P: Clone> Item<P> {
             self.settle(clock);
             self.settle(other_clock);
         }
+        self.assert_deferred();
+    }
+
+    /// In debug builds, asserts that no event both counts and is deferred.
+    fn assert_deferred(&self) {
+        debug_assert!(
+            self.deferred().is_none_or(|deferred| !deferred.is_empty()),
+            "an item without deferred events has no set of them"
+        );
+        debug_assert!(
+            self.deferred.is_none() || !self.live.iter().any(|write| self.is_deferred(&write.dot)),
+            "the writes of deferred events do not count"
+        );
     }
 
     fn insert(&mut self, write: Write<P>) {
         let place = self.live.partition_point(|own| order(&own.dot) < order(&write.dot));
         if self.live.get(place).is_none_or(|own| own.dot != write.dot) {
             self.live.insert(place, write);
+            debug_assert!(
+                self.live[place.saturating_sub(1)..self.live.len().min(place + 2)]
+                    .is_sorted_by(|a, b| order(&a.dot) < order(&b.dot)),
+                "writes are sorted, and each event has one"
+            );
         }
     }
 }

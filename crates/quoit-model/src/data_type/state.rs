@@ -11,6 +11,9 @@ use crate::props::Datatype;
 
 mod digest;
 
+/// Number of elements or fields up to which a whole state is checked in debug builds.
+const CHECKED_ITEM_COUNT_MAX: usize = 32;
+
 /// The state of a record's data type.
 ///
 /// The state does not include its clock, which is that of the object. Every function that needs the
@@ -170,7 +173,17 @@ impl State {
         if self.has_deferred {
             self.has_deferred = self.record.settle(clock);
         }
+        self.assert_deferred();
         Ok(())
+    }
+
+    /// In debug builds, asserts of a small state that no item has deferred events if none is known
+    /// to have some. Such events would never be dropped.
+    fn assert_deferred(&self) {
+        if cfg!(debug_assertions) && self.record.content.item_count() <= CHECKED_ITEM_COUNT_MAX {
+            let has_any = self.record.deferred_run_count() > 0;
+            assert_eq!(self.has_deferred, has_any, "a state knows whether it has deferred events");
+        }
     }
 
     /// Merges the state of another replica. Afterwards this state has seen the events of both. A
@@ -186,6 +199,7 @@ impl State {
         if self.has_deferred || other.has_deferred {
             self.has_deferred = self.record.settle(clock);
         }
+        self.assert_deferred();
     }
 }
 
