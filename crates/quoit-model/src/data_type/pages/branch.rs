@@ -72,6 +72,12 @@ impl Figures {
 
     /// The figures without those of some of the items.
     pub(super) const fn without(&self, some: &Self) -> Self {
+        debug_assert!(
+            some.item_count <= self.item_count
+                && some.waiting_count <= self.waiting_count
+                && some.inner_bytes <= self.inner_bytes,
+            "some of the items are no more than all"
+        );
         Self {
             item_count: self.item_count.saturating_sub(some.item_count),
             waiting_count: self.waiting_count.saturating_sub(some.waiting_count),
@@ -262,6 +268,12 @@ impl Branch {
     /// Subtracts the difference between two states of another branch: `before` and `after` items
     /// were taken out of it.
     pub(super) const fn subtract_difference(&mut self, before: &Self, after: &Self) {
+        debug_assert!(
+            after.item_count <= before.item_count
+                && after.page_bytes <= before.page_bytes
+                && after.inner_bytes <= before.inner_bytes,
+            "what is read of a branch is taken out of its figures"
+        );
         let went = before.item_count.saturating_sub(after.item_count);
         self.item_count = self.item_count.saturating_sub(went);
         let went = before.page_bytes.saturating_sub(after.page_bytes);

@@ -79,7 +79,9 @@ impl PageTable {
         let split_count = (self.page_count - (1 << level)) as u64;
         let prefix = prefix_of(hash.0, level);
         let depth = if prefix < split_count { level + 1 } else { level };
-        PageRange { first: first_of(prefix_of(hash.0, depth), depth), depth }
+        let page = PageRange { first: first_of(prefix_of(hash.0, depth), depth), depth };
+        debug_assert!(page.first <= hash.0 && hash.0 <= page.last().0, "a page has its hashes");
+        page
     }
 
     /// All pages, in the order of hashes.
@@ -104,9 +106,13 @@ impl PageTable {
         let level = self.page_count.ilog2();
         let page_count = self.page_count.checked_add(1)?;
         let prefix = u64::from(self.page_count - (1 << level));
-        self.page_count = page_count;
         let whole = PageRange { first: first_of(prefix, level), depth: level };
-        Some((whole, whole.halves().1))
+        debug_assert_eq!(self.page_of(whole.first()), whole, "a split divides a page");
+        self.page_count = page_count;
+        let (lower, upper) = whole.halves();
+        debug_assert_eq!(self.page_of(whole.first()), lower, "the lower half keeps the name");
+        debug_assert_eq!(self.page_of(whole.last()), upper, "the upper half is a page");
+        Some((whole, upper))
     }
 
     /// Undoes the last split. Returns the joined range, and the upper half that it absorbs. Returns

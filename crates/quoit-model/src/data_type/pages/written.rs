@@ -33,6 +33,9 @@ const FITTED_AT_ONCE: usize = 16;
 /// Approximate size in bytes of a branch's figures in the page of its field.
 const BRANCH_FIGURES_BYTES: usize = 24;
 
+/// Number of pages up to which the items of pages are checked in debug builds.
+const CHECKED_PAGE_COUNT_MAX: usize = 4;
+
 /// Closes the branches of a record that were opened.
 pub(super) struct Closing<'p, P: ?Sized> {
     pub(super) pages: &'p mut P,
@@ -292,6 +295,11 @@ impl Written {
             }
             *known = KnownPage::Whole(excerpt.stored().clone());
         }
+        // The other items of a page that was not read would be lost.
+        debug_assert!(
+            parts.keys().all(|first| written.known.contains_key(first)),
+            "only pages that were read are written"
+        );
         written.insert(parts);
         Ok(written)
     }
@@ -307,7 +315,8 @@ impl Written {
             let page = Page::of(self.branch.datatype, content);
             self.known.entry(first).or_insert(KnownPage::Absent);
             self.size_bytes += page.encoded.len() as u64;
-            self.pages.insert(first, page);
+            let before = self.pages.insert(first, page);
+            debug_assert!(before.is_none(), "items are divided among pages that are still empty");
         }
     }
 
@@ -419,7 +428,29 @@ impl Written {
         Ok(true)
     }
 
+    /// In debug builds, asserts that the pages are those of the table, and that they are known: a
+    /// page that is known and not among them is removed from the store. Of few pages also asserts
+    /// that every item is in its page.
+    fn assert_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let encoded_bytes: u64 = self.pages.values().map(|page| page.encoded.len() as u64).sum();
+        assert_eq!(self.size_bytes, encoded_bytes, "the size is that of all pages to write");
+        for (first, page) in &self.pages {
+            let range = self.branch.table.page_of(*first);
+            assert_eq!(range.first(), *first, "a page has the name that the table gives it");
+            assert!(self.known.contains_key(first), "a page to write is known");
+            if self.pages.len() <= CHECKED_PAGE_COUNT_MAX {
+                page.content.each_item(self.seed, |item, _| {
+                    assert!(range.hashes().contains(&item), "an item is in the page of its hash");
+                });
+            }
+        }
+    }
+
     fn store<P: Pages + ?Sized>(mut self, pages: &mut P) -> Result<Branch, P::Error> {
+        self.assert_invariants();
         self.branch.page_bytes = self.page_bytes();
         for (first, page) in &self.pages {
             self.branch.add(&Figures::of(&page.content, self.seed));
