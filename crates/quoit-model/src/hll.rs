@@ -82,6 +82,7 @@ impl Precision {
     fn register_from(self, register: Register, finer: Self) -> Register {
         // The lowest bits of the finer index come first among the bits that are examined at this
         // precision.
+        debug_assert!(self <= finer, "a register is converted to a lower precision");
         let moved = finer.0 - self.0;
         let index = register.index >> moved;
         let low = u32::from(register.index) & ((1 << moved) - 1);
@@ -152,6 +153,7 @@ impl HyperLogLog {
 
     /// Makes a HyperLogLog of the values of all registers, in the form that suits them.
     fn of_values(precision: Precision, values: Box<[u8]>) -> Self {
+        debug_assert_eq!(values.len(), precision.register_count(), "each register has a value");
         let filled_count = values.iter().filter(|value| **value > 0).count();
         let registers = if filled_count > precision.listed_max() {
             Registers::All(values)
@@ -182,6 +184,12 @@ impl HyperLogLog {
     }
 
     fn raise(&mut self, register: Register) -> bool {
+        debug_assert!(
+            (1..=self.precision.value_max()).contains(&register.value)
+                && usize::from(register.index) < self.precision.register_count(),
+            "{register:?} is one of precision {}",
+            self.precision.bits()
+        );
         match &mut self.registers {
             Registers::All(values) => {
                 let kept = &mut values[usize::from(register.index)];
@@ -217,6 +225,24 @@ impl HyperLogLog {
         for register in other.registers() {
             self.raise(coarse.register_from(register, fine));
         }
+        self.assert_form();
+    }
+
+    /// In debug builds, asserts that the form is the one for this number of registers, on which
+    /// comparisons and encodings rely.
+    fn assert_form(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let is_listed = match &self.registers {
+            Registers::Listed(listed) => {
+                assert!(listed.is_sorted_by(|a, b| a.index < b.index), "a list is by index");
+                true
+            }
+            Registers::All(_) => false,
+        };
+        let count = self.registers().count();
+        assert_eq!(is_listed, count <= self.precision.listed_max(), "few registers are listed");
     }
 
     /// Reduces the precision, with the same result as inserting all elements at the lower

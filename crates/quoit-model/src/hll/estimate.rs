@@ -24,6 +24,10 @@ impl HyperLogLog {
         }
         counts[0] = length_u32(self.precision.register_count()) - counts.iter().sum::<u32>();
         let highest = usize::from(self.precision.value_max());
+        debug_assert!(
+            counts[highest + 1..].iter().all(|count| *count == 0),
+            "no register is above the highest value"
+        );
         if counts[highest] as usize == self.precision.register_count() {
             counts[highest] -= 1;
             counts[highest - 1] += 1;
