@@ -10,6 +10,7 @@
 //!
 //! All of this follows from entries of the log, in the same order on all nodes.
 
+mod invariants;
 mod lost;
 mod readers;
 
@@ -82,17 +83,18 @@ impl Layouts {
         }
     }
 
-    /// Restores stored layouts; at least one.
+    /// Restores stored layouts; at least one. Refuses layouts that contradict each other.
     pub(crate) fn restored(
         live: Vec<Arc<Layout>>,
         n_val: u32,
         incomplete: BTreeSet<(Partition, NodeId)>,
         acknowledged: BTreeMap<NodeId, MemberReport>,
-    ) -> Self {
+    ) -> Result<Self, String> {
+        invariants::check_stored(&live, &incomplete)?;
         let lost = LostCopies::default();
         let mut restored = Self { live, n_val, incomplete, lost, acknowledged, reads: Vec::new() };
         restored.settle();
-        restored
+        Ok(restored)
     }
 
     /// Returns all live layouts, oldest first; never empty.
@@ -218,6 +220,11 @@ impl Layouts {
                 }
             }
         }
+        debug_assert_eq!(
+            layout.ring_size(),
+            self.newest().ring_size(),
+            "the number of partitions does not change"
+        );
         self.incomplete.extend(added);
         self.live.push(layout);
         self.settle();
@@ -242,6 +249,7 @@ impl Layouts {
     pub(crate) fn acknowledge(&mut self, node: NodeId, served: MemberReport) {
         let newest = self.newest().version();
         let known = self.acknowledged.entry(node).or_default();
+        let before = *known;
         // Reports may arrive out of order, so no version goes back.
         known.writes = known.writes.max(served.writes);
         known.raises_known = known.raises_known.max(served.raises_known);
@@ -250,6 +258,7 @@ impl Layouts {
         if served.writes >= newest {
             known.reads = known.reads.max(served.reads);
         }
+        debug_assert!(known.includes(before), "no version of a report goes back");
     }
 
     /// Forgets the report of a removed member.
@@ -284,15 +293,23 @@ impl Layouts {
                 kept.filter(|(partition, node)| self.holds(&live, *partition, *node)).collect();
             self.live = live;
             self.lost.copies.retain(|copy, _| self.incomplete.contains(copy));
+            debug_assert!(
+                self.live[0].partitions().all(|each| self.is_complete(&self.live[0], each)),
+                "the oldest layout that stays has complete copies of all partitions"
+            );
         }
         self.settle();
     }
 
     /// Computes the layout for reads of each partition.
     fn settle(&mut self) {
+        self.reads = self.layouts_for_reads();
+        self.assert_invariants();
+    }
+
+    fn layouts_for_reads(&self) -> Vec<u8> {
         if self.live.len() == 1 {
-            self.reads.clear();
-            return;
+            return Vec::new();
         }
         let newest = |partition: Partition| {
             let is_complete = |layout: &Arc<Layout>| {
@@ -301,7 +318,7 @@ impl Layouts {
             let complete = self.live.iter().rposition(is_complete);
             u8::try_from(complete.unwrap_or_default()).expect("at most LIVE_REMOVED_MAX are live")
         };
-        self.reads = self.newest().partitions().map(newest).collect();
+        self.newest().partitions().map(newest).collect()
     }
 }
 

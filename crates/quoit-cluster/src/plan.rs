@@ -147,7 +147,12 @@ impl State {
         let same = now.members() == then.members()
             && now.partitions().all(|partition| now.order(partition) == then.order(partition));
         let layout = if same { Arc::clone(now) } else { Arc::new(then) };
+        debug_assert!(
+            layout.nodes().iter().all(|node| outcome.members.contains_key(node)),
+            "a planned layout has only nodes that stay members"
+        );
         let n_vals = self.n_vals();
+        debug_assert!(n_vals.is_sorted(), "the numbers of replicas are in order");
         let n_val_max = n_vals.last().copied().unwrap_or(1);
         let movement = Movement::between(now, &layout, n_val_max);
         let transfers = movement.by_pair().into_iter();

@@ -36,12 +36,18 @@ impl Layouts {
         let count = partitions().map(|partition| of(partition).len()).max().unwrap_or_default();
         // In a cluster that grows from one node, some partitions have one reader and others three.
         let readers = partitions().flat_map(|partition| of(partition).cycle().take(count));
-        // All readers are in `nodes`, so the search always succeeds.
         let place = |id: NodeId| {
-            let index = nodes.binary_search(&id).unwrap_or_default();
+            let index = nodes.binary_search(&id);
+            debug_assert!(index.is_ok(), "the nodes are all those that answer reads");
+            let index = index.unwrap_or_default();
             u16::try_from(index).expect("all live layouts together have fewer nodes")
         };
-        let places = readers.map(place).collect();
+        let places: Vec<u16> = readers.map(place).collect();
+        debug_assert_eq!(
+            places.len(),
+            count * partitions().count(),
+            "each partition has the same number of readers"
+        );
         Readers { nodes, places }
     }
 }

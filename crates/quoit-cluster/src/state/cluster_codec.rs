@@ -211,7 +211,7 @@ pub(crate) fn decode_cluster(
     let acknowledged = message.acknowledged.iter().map(decode_served).collect::<Result<_, _>>()?;
     let layouts = match layouts.is_empty() {
         true => None,
-        false => Some(Layouts::restored(layouts, message.n_val, incomplete, acknowledged)),
+        false => Some(Layouts::restored(layouts, message.n_val, incomplete, acknowledged)?),
     };
     Ok(Cluster {
         removed: removed.collect::<Result<_, String>>()?,

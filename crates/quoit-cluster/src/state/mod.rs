@@ -242,7 +242,19 @@ impl State {
             next.props_changed_at = next.version;
         }
         next.revision += u64::from(decision.base.is_some());
+        debug_assert!(
+            next.has_layout_of_members()
+                || !self.has_layout_of_members()
+                || planted!(AppliesOutdated),
+            "a member that the newest layout has is not removed"
+        );
         Some(next)
+    }
+
+    /// Returns true if all nodes of the newest layout are members.
+    fn has_layout_of_members(&self) -> bool {
+        let mut nodes = self.layouts.newest().nodes().iter();
+        nodes.all(|node| self.members.get(*node).is_some())
     }
 
     pub(crate) fn apply(&mut self, change: &Change) {
