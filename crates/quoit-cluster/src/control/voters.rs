@@ -55,6 +55,14 @@ pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
     if chosen.len() > 1 && chosen.len().is_multiple_of(2) {
         chosen.pop();
     }
+    debug_assert!(
+        chosen.len() <= count && (chosen.is_empty() || !chosen.len().is_multiple_of(2)),
+        "one, three or five vote, or none if none can"
+    );
+    debug_assert!(
+        chosen.iter().all(|candidate| candidate.votes || candidate.is_fit),
+        "an unfit learner does not become a voter"
+    );
     chosen.iter().map(|candidate| candidate.id).collect()
 }
 

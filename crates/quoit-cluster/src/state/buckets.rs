@@ -13,6 +13,9 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Number of bucket types up to which the number of buckets is checked in debug builds.
+const CHECKED_TYPE_COUNT_MAX: usize = 16;
+
 type ByName<T> = HashMap<Arc<[u8]>, T, RandomState>;
 
 /// All bucket types, and all buckets with properties of their own.
@@ -342,13 +345,7 @@ impl State {
     /// Returns true if a bucket has properties of its own.
     #[must_use]
     pub fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
-        if bucket.is_untyped() {
-            return self.buckets.untyped.contains_key(bucket.bucket);
-        }
-        self.buckets
-            .types
-            .get(bucket.bucket_type)
-            .is_some_and(|entry| entry.buckets.contains_key(bucket.bucket))
+        self.own_props(bucket.bucket_type, bucket.bucket).is_some()
     }
 }
 
@@ -397,6 +394,16 @@ impl Buckets {
                 self.raised.push((bucket_type.into(), bucket, n_val_before));
             }
         }
+        self.assert_count();
+    }
+
+    /// In debug builds, asserts that the number of buckets is right, if there are few types.
+    fn assert_count(&self) {
+        if cfg!(debug_assertions) && self.types.len() <= CHECKED_TYPE_COUNT_MAX {
+            let typed: usize = self.types.values().map(|entry| entry.buckets.len()).sum();
+            let count = self.untyped.len() + typed;
+            assert_eq!(self.buckets_with_props, count, "all buckets with own properties count");
+        }
     }
 
     pub(super) fn remove_bucket(&mut self, bucket_type: &[u8], bucket: &[u8]) {
@@ -410,6 +417,7 @@ impl Buckets {
                 self.raised.push((bucket_type.into(), Some(bucket.into()), n_val_before));
             }
         }
+        self.assert_count();
     }
 
     pub(super) fn put_type(&mut self, name: &Arc<[u8]>, bucket_type: &BucketType) {
@@ -444,6 +452,7 @@ impl Buckets {
         self.raised.append(&mut raised);
         let entry = TypeEntry { bucket_type: bucket_type.clone(), buckets };
         self.types.insert(Arc::clone(name), Arc::new(entry));
+        self.assert_count();
     }
 
     /// Returns the properties that buckets of a type inherit, and its buckets with properties of their

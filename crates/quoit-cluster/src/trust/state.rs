@@ -92,6 +92,7 @@ impl Trust {
             let newest = self.newest().map(|newest| newest.fingerprint());
             if self.issuing == newest {
                 self.authorities.drain(..self.authorities.len() - 1);
+                debug_assert!(self.issuing().is_some(), "the authority that issues stays trusted");
             } else {
                 self.issuing = newest;
             }
