@@ -14,6 +14,9 @@ use tokio::time::Instant;
 /// Maximum number of calls of a connection: the lower half of a call's number is its index.
 pub(super) const CALLS_MAX: u32 = 1 << 16;
 
+/// Number of open calls up to which their total is checked in debug builds.
+const CHECKED_CALL_COUNT_MAX: usize = 16;
+
 /// State of the connection of a lane.
 #[derive(Debug, Clone)]
 pub(super) enum Status {
@@ -106,6 +109,11 @@ impl Window {
         Window { bytes: self.bytes.min(other.bytes), calls: self.calls.min(other.calls) }
     }
 
+    /// Returns the bounds with no more calls than there are numbers for.
+    fn numbered(self) -> Window {
+        Window { calls: self.calls.min(CALLS_MAX), ..self }
+    }
+
     /// Returns true if a request fits beside the open ones. A single request always fits, whatever its
     /// size.
     pub(super) fn has_room(
@@ -126,7 +134,7 @@ impl Calls {
             calls: Slab::new(),
             sequence: 0,
             outstanding_bytes: 0,
-            window,
+            window: window.numbered(),
             progress_at: Instant::now(),
             latency: LatencyEstimate::default(),
             counts: MethodCounts::default(),
@@ -143,7 +151,7 @@ impl Calls {
     /// Notes that there is a connection with the bounds `window`.
     pub(super) fn opened(&mut self, window: Window) {
         self.status = Status::Open;
-        self.window = Window { calls: window.calls.min(CALLS_MAX), ..window };
+        self.window = window.numbered();
         self.connected_count += 1;
     }
 
@@ -167,7 +175,9 @@ impl Calls {
     /// Returns the number of the next call.
     pub(super) fn next_id(&self) -> u32 {
         // The index is below `CALLS_MAX`, because the window allows no more calls.
-        u32::from(self.sequence) << 16 | length_u32(self.calls.vacant_key())
+        let index = length_u32(self.calls.vacant_key());
+        debug_assert!(index < CALLS_MAX, "the index of a call is half of its number");
+        u32::from(self.sequence) << 16 | index
     }
 
     /// Adds the call with the number that [`next_id`](Self::next_id) returned. `begins_at` is
@@ -188,7 +198,7 @@ impl Calls {
         self.sequence = self.sequence.wrapping_add(1);
         self.outstanding_bytes += size_bytes;
         let AnswerReceiver { sink, slot, stream } = taker;
-        self.calls.insert(Call {
+        let index = self.calls.insert(Call {
             id,
             sink,
             slot,
@@ -198,6 +208,16 @@ impl Calls {
             is_answered: false,
             stream,
         });
+        debug_assert_eq!(index, (id & 0xffff) as usize, "the number of a call has its index");
+        self.assert_total();
+    }
+
+    /// In debug builds, asserts that the total of the open calls is right, if they are few.
+    fn assert_total(&self) {
+        if cfg!(debug_assertions) && self.calls.len() <= CHECKED_CALL_COUNT_MAX {
+            let size_bytes: u64 = self.calls.iter().map(|(_, call)| call.size_bytes).sum();
+            assert_eq!(self.outstanding_bytes, size_bytes, "the total is that of the open calls");
+        }
     }
 
     /// Returns true if the call has not had its last answer.
@@ -227,6 +247,7 @@ impl Calls {
         }
         let Call { sink, slot, stream, size_bytes, .. } = self.calls.remove(index);
         self.outstanding_bytes -= size_bytes;
+        self.assert_total();
         Some(Delivery { sink, slot, answer, stream })
     }
 
@@ -243,6 +264,8 @@ impl Calls {
         let keys: Vec<usize> = keys.collect();
         let taken: Vec<Call> = keys.into_iter().map(|key| self.calls.remove(key)).collect();
         self.outstanding_bytes -= taken.iter().map(|call| call.size_bytes).sum::<u64>();
+        self.assert_total();
+        debug_assert!(!self.has_before(position), "no call before the position stays open");
         taken
     }
 

@@ -211,6 +211,7 @@ impl<T> Outbox<T> {
                 inner.writer = Writer::Blocked { writer, bytes, from };
             }
         }
+        inner.assert_positions();
         inner
     }
 }
@@ -223,6 +224,7 @@ impl<T> Inner<T> {
         // Frames that the previous connection never wrote were dropped with it.
         self.left_bytes = self.waits_from();
         self.writer = Writer::Free(writer);
+        self.assert_positions();
         self.corked = false;
         if !self.pending.is_empty() {
             self.ask(Urgency::Now);
@@ -235,7 +237,26 @@ impl<T> Inner<T> {
         self.writer = Writer::Absent;
         self.asked = None;
         self.pending = Vec::new();
+        self.assert_positions();
         self.wake_driver();
+    }
+
+    /// In debug builds, asserts that the stream of all frames has no gap: after the bytes that have left
+    /// come those that the writer has, and then those that wait. A call whose frame is past the first part
+    /// may be sent again elsewhere.
+    fn assert_positions(&self) {
+        let waits_from = self.waits_from();
+        let writer_bytes = match &self.writer {
+            Writer::Blocked { bytes, from, .. } => (bytes.len() - from) as u64,
+            Writer::Free(_) | Writer::Busy => 0,
+            // Frames that were never written are gone.
+            Writer::Absent | Writer::Broken(_) => waits_from.saturating_sub(self.left_bytes),
+        };
+        debug_assert_eq!(
+            self.left_bytes + writer_bytes,
+            waits_from,
+            "frames have left, are being written or wait"
+        );
     }
 
     /// Returns true if there is a connection.
@@ -281,6 +302,7 @@ impl<T> Inner<T> {
             return Err(size_bytes);
         }
         self.traffic.sent(size_bytes);
+        self.assert_positions();
         Ok(size_bytes)
     }
 

@@ -275,6 +275,10 @@ impl Peer {
         let appended = inner.append(prefix, header, payload, state.frame_bytes_max());
         let size_bytes =
             appended.map_err(|size_bytes| CallError::TooLarge { size_bytes, size_bytes_max })?;
+        debug_assert_eq!(
+            size_bytes, frame_bytes as u64,
+            "the window was asked for the whole frame"
+        );
         let stream = stream.map(|peer| StreamRef { peer: Arc::clone(peer), lane, call });
         if let Some(stream) = &stream {
             replies.add_stream(stream.clone());

@@ -201,6 +201,7 @@ impl Sink {
     ) -> bool {
         let mut gathered = self.gathered.lock();
         if answer.as_ref().map_or(true, |reply| reply.last) {
+            debug_assert!(gathered.open_count > 0, "a call has one last answer");
             gathered.open_count -= 1;
             if let Some(stream) = &stream {
                 gathered.streams.retain(|open| !open.is(stream));
