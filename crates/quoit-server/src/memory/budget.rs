@@ -237,7 +237,11 @@ impl MemoryBudget {
 
     /// Returns memory that [`MemoryBudget::take`] took.
     pub(super) fn give_back_large(&self, bytes: u64) {
-        self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(
+            before >= bytes,
+            "large requests give back what they took: {bytes} of {before}"
+        );
         self.give_back(bytes);
     }
 
@@ -295,7 +299,8 @@ pub(crate) struct UnsizedRead<'b> {
 
 impl Drop for UnsizedRead<'_> {
     fn drop(&mut self) {
-        self.budget.unmeasured_count.fetch_sub(1, Ordering::Relaxed);
+        let before = self.budget.unmeasured_count.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a read that ends was counted when it began");
     }
 }
 

@@ -59,7 +59,11 @@ impl ConnectionMemory {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(
+            before >= bytes,
+            "a connection gives back what it holds: {bytes} of {before}"
+        );
         self.budget.give_back_large(bytes);
     }
 }
@@ -90,7 +94,22 @@ impl MemoryReservation {
             self.memory.take(wanted - self.held_bytes)?;
             self.held_bytes = wanted;
         }
+        self.assert_invariants(needed_bytes);
         Ok(())
+    }
+
+    /// In debug builds, asserts that the connection holds the memory for `needed_bytes`, and what stays
+    /// held until the end of the request.
+    fn assert_invariants(&self, needed_bytes: usize) {
+        debug_assert!(self.held_bytes >= self.floor_bytes, "the minimum of a request stays held");
+        debug_assert!(
+            self.held_bytes.saturating_add(self.free_bytes as u64) >= needed_bytes as u64,
+            "what is needed is free or held"
+        );
+        debug_assert!(
+            self.memory.held_bytes.load(Ordering::Relaxed) >= self.held_bytes,
+            "a connection holds the memory of its reservations"
+        );
     }
 
     /// Asks for memory to append `bytes` to `out`, the answers that wait to be sent. Nearly all answers fit
@@ -129,6 +148,7 @@ impl MemoryReservation {
             self.memory.give_back(self.held_bytes - wanted);
             self.held_bytes = wanted;
         }
+        self.assert_invariants(0);
     }
 
     /// Asks for `bytes` besides the free bytes, and keeps them until
