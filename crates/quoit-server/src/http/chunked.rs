@@ -54,6 +54,11 @@ impl ChunkedBody {
                         if size == 0 { ChunkState::Trailer(0) } else { ChunkState::Data(size) };
                 }
                 ChunkState::Data(missing) => {
+                    debug_assert!(missing > 0, "a chunk without bytes is the last one");
+                    debug_assert!(
+                        missing <= self.bytes_max - self.body.len(),
+                        "a chunk that exceeds the limit was refused when it began"
+                    );
                     let ready = missing.min(input.len());
                     self.body.extend_from_slice(&input[..ready]);
                     input.advance(ready);

@@ -246,6 +246,7 @@ impl HttpConnection {
         if let Err(refusal) = self.answer(request).await {
             refusal.write(&mut self.out, self.form)?;
         }
+        debug_assert!(self.has_flushed || start <= self.out.len(), "earlier answers are kept");
         if self.out.len() > ANSWERS_BYTES_FREE
             && let Err(fault) = self.reservation.hold(self.out.len())
         {

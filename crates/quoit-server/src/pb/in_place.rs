@@ -141,12 +141,17 @@ impl PbConnection {
             },
         )?;
         match answered {
-            None => Ok(InPlace::Declined),
+            None => {
+                debug_assert_eq!(out.len(), start, "a declined request has no answer yet");
+                Ok(InPlace::Declined)
+            }
             Some(ShownInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
             Some(ShownInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
                 Ok(InPlace::Shown(Shown { unconfirmed, start, form }))
             }
             Some(ShownInPlace::Answer(Err(fault)) | ShownInPlace::IfConfirmed(Err(fault), _)) => {
+                // The client would take the beginning of an answer for the whole one.
+                debug_assert_eq!(out.len(), start, "an answer that fails leaves nothing behind");
                 Err(fault)
             }
         }
@@ -156,6 +161,7 @@ impl PbConnection {
     /// merged object.
     pub(super) async fn confirm(&mut self, shown: Shown) -> Result<(), Fault> {
         let Shown { unconfirmed, start, form } = shown;
+        debug_assert!(start < self.out.len(), "the answer waits at the end of the output");
         let confirmed = self.context.store.confirm_read(unconfirmed).await;
         if !matches!(confirmed, Ok(Confirmation::Same)) {
             self.out.truncate(start);
