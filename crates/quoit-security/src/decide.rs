@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// The group that contains every user. It is never stored.
 const EVERYBODY: &str = "all";
+/// Number of users, groups and grants up to which debug builds check what a command leaves of the rules.
+const CHECKED_COUNT_MAX: usize = 64;
 /// Maximum number of groups of one user or group.
 const GROUPS_OF_ONE_MAX: usize = 1000;
 
@@ -29,6 +31,43 @@ impl Security {
     ///
     /// If the command contains a password that was not replaced by a hash.
     pub fn decide(&self, command: &Command) -> Result<Vec<Change>, Refusal> {
+        let changes = self.changes_of(command)?;
+        debug_assert!(
+            self.stays_consistent(&changes),
+            "no rule names a user or group that is gone"
+        );
+        Ok(changes)
+    }
+
+    /// Returns true if the changes leave no rule that names an unknown user or group. A user or group of
+    /// that name that is created later would get what was granted to the earlier one. Does not look at
+    /// many rules, or at rules that named unknown ones before.
+    fn stays_consistent(&self, changes: &[Change]) -> bool {
+        if self.users.len() + self.groups.len() + self.grants.len() > CHECKED_COUNT_MAX
+            || !self.is_consistent()
+        {
+            return true;
+        }
+        let mut after = self.clone();
+        changes.iter().for_each(|change| after.apply(change));
+        after.is_consistent()
+    }
+
+    fn is_consistent(&self) -> bool {
+        let is_group = |name: &String| self.groups.contains_key(name);
+        let is_role = |role: &Role| match role {
+            Role::User(name) => self.users.contains_key(name),
+            Role::Group(name) => self.groups.contains_key(name),
+            Role::All => true,
+        };
+        let mut sources = self.sources.keys().filter_map(|key| key.user.as_ref());
+        self.users.values().all(|user| user.groups.iter().all(is_group))
+            && self.groups.values().all(|group| group.groups.iter().all(is_group))
+            && sources.all(|user| self.users.contains_key(user))
+            && self.grants.iter().all(|((role, _), granted)| is_role(role) && !granted.is_empty())
+    }
+
+    fn changes_of(&self, command: &Command) -> Result<Vec<Change>, Refusal> {
         Ok(match command {
             Command::Enable(is_enabled) => {
                 let is_news = *is_enabled != self.is_enabled;

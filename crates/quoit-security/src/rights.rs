@@ -141,6 +141,7 @@ impl Security {
             }
             next += 1;
         }
+        debug_assert_eq!(roles.len(), seen.len(), "each role is there once");
         if *role != Role::All {
             roles.push(Role::All);
         }
