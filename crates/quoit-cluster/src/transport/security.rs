@@ -410,7 +410,8 @@ mod tests {
         let (node, name) = (NodeId([7; 16]).to_string(), "n@127.0.0.1");
         let keys = |authority: &Authority| {
             let identity = authority.issue(&node, name, now).unwrap();
-            LinkKeys::new(identity, LinkTrust::default()).unwrap()
+            let authorities = vec![authority.certificate().clone()];
+            LinkKeys::new(identity, LinkTrust { authorities, ..LinkTrust::default() }).unwrap()
         };
         let shown = |security: &LinkSecurity| {
             let keys = security.keys().unwrap();
