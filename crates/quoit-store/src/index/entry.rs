@@ -88,7 +88,12 @@ impl SizeClass {
         let exponent = units.ilog2() - 3;
         let mantissa = units.div_ceil(1 << exponent);
         // A mantissa that rounds up to 16 is the first of the next exponent: the sum carries.
-        Self(low_u8(8 * exponent as u64 + mantissa))
+        let class = Self(low_u8(8 * exponent as u64 + mantissa));
+        debug_assert!(
+            class.size_bytes_max() >= limited,
+            "a read of the class gets the whole record"
+        );
+        class
     }
 
     /// The maximum size in bytes of a record of this class.

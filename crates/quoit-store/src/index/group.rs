@@ -3,7 +3,7 @@
 //! The free places of a group's pages amount to at most about one page. An insert into a full page moves
 //! one entry along from page to page, up to the nearest page with room.
 
-use super::entry::{ENTRY_BYTES, set_collided, tag_of};
+use super::entry::{ENTRY_BYTES, IndexEntry, set_collided, tag_of};
 use super::page::{
     EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
 };
@@ -11,6 +11,7 @@ use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
 use super::sums::Tally;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_number::{low_u8, low_u32};
+use quoit_planted::planted;
 use std::ops::Range;
 
 /// Number of pages at which a group is split. A group that cannot be split grows further.
@@ -71,6 +72,11 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(prefix: Tag, depth: u32) -> Self {
+        debug_assert!(depth <= TAG_BITS, "a prefix has at most the bits of a tag");
+        debug_assert!(
+            prefix.number().is_multiple_of(1 << (TAG_BITS - depth)),
+            "the bits below the prefix are zero"
+        );
         Self { slots: Vec::new(), prefix, depth, tally: Tally::default() }
     }
 
@@ -176,6 +182,10 @@ impl Group {
     /// Adds a page near `at`, and spreads the entries and the new one evenly.
     pub(super) fn add_page(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) {
         let window = self.window(at.slot);
+        debug_assert!(
+            self.slots[window.clone()].iter().all(GroupSlot::is_full),
+            "a page is added when those around the place are full"
+        );
         let place = (at.slot.saturating_sub(window.start)) * PAGE_ENTRIES + at.entry;
         let (mut run, mut pages) = self.gather(slab, window.clone());
         // The pages of the window are full, or this would not have been called. An empty group has no
@@ -189,6 +199,7 @@ impl Group {
     /// Removes an entry. Returns true if a page was freed.
     pub(super) fn remove(&mut self, slab: &mut Slab, at: GroupPlace) -> bool {
         let slot = &mut self.slots[at.slot];
+        debug_assert!(at.entry < slot.count(), "the page has the entry that is removed");
         let page = slab.page_mut(slot.page);
         remove_at(page, slot.count(), at.entry);
         slot.count -= 1;
@@ -222,6 +233,7 @@ impl Group {
     /// Fills an empty group with entries in ascending order, in as few pages as possible. `tally` is their
     /// digest.
     pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes], tally: Tally) {
+        debug_assert!(self.slots.is_empty(), "the pages of a filled group would leak");
         self.slots = fill(slab, run, 0, &mut Vec::new());
         self.tally = tally;
     }
@@ -252,6 +264,32 @@ impl Group {
         }
     }
 
+    /// Checks the entries and what is known of them. Costs a visit of each entry.
+    pub(super) fn check(&self, slab: &Slab) {
+        for slot in &self.slots {
+            assert!((1..=PAGE_ENTRIES).contains(&slot.count()), "a page has 1 to 64 entries");
+            let first = entries(slab.page(slot.page)).first().map(tag_of);
+            assert_eq!(first, Some(slot.first()), "the group has the first tag of each page");
+        }
+        let (run, _) = self.gather(slab, 0..self.slots.len());
+        assert!(run.is_sorted_by_key(tag_of), "entries ascend by their tags");
+        let range = self.prefix.number()..self.end();
+        let is_own = |entry: &EntryBytes| range.contains(&tag_of(entry).number());
+        assert!(run.iter().all(is_own), "all tags have the group's prefix");
+        for same in run.chunk_by(|one, other| tag_of(one) == tag_of(other)) {
+            let is_right = |entry| IndexEntry::decode(entry).collided == (same.len() > 1);
+            assert!(same.iter().all(is_right), "exactly the entries that share a tag are marked");
+        }
+        let tally = Tally::of(&run);
+        assert_eq!(
+            self.tally.expiring_count(),
+            tally.expiring_count(),
+            "the tally counts the entries that expire"
+        );
+        let is_equal = self.tally.lasting() == tally.lasting() || planted!(ForgetsDigests);
+        assert!(is_equal, "the tally has the digests of the entries that never expire");
+    }
+
     /// The pages that are spread together: all of them, or those around `slot` in a group that has grown
     /// too large.
     fn window(&self, slot: usize) -> Range<usize> {
@@ -269,6 +307,7 @@ impl Group {
 
     fn insert_into(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) {
         let slot = &mut self.slots[at.slot];
+        debug_assert!(!slot.is_full() && at.entry <= slot.count(), "the page has room there");
         insert_at(slab.page_mut(slot.page), slot.count(), at.entry, entry);
         slot.count += 1;
         if at.entry == 0 {
@@ -355,6 +394,7 @@ fn fill(
         slot.set_first(tag_of(&these[0]));
         slots.push(slot);
     }
+    debug_assert!(rest.is_empty(), "every entry has a page");
     reuse.drain(..).for_each(|page| slab.release(page));
     slots
 }

@@ -19,6 +19,12 @@ const DIRECTORY_SLOTS_MIN: u64 = 64;
 /// See [`DIRECTORY_SLOTS_MIN`]. Groups of evenly spread tags have several hundred entries.
 const DIRECTORY_ENTRIES_PER_SLOT: u64 = 64;
 
+/// Number of entries up to which a group is checked after each change of it, in builds with assertions.
+const CHECKED_ENTRIES: usize = 16;
+
+/// Number of entries up to which a whole index is checked at once, in builds with assertions.
+const WHOLE_CHECK_ENTRIES: u64 = 4_096;
+
 /// Index of the records of one partition: 21 bytes each, in the order of their tags.
 ///
 /// Not synchronized: the caller locks it. No operation does I/O. A lookup touches three or four cache lines
@@ -122,6 +128,7 @@ impl PartitionIndex {
         let share = RecordContribution::of(&entry);
         self.groups[group].tally_mut().add(&share);
         self.sums.add(&share);
+        self.debug_check_counted(entry.tag);
     }
 
     /// Replaces the entry with tag `tag` and location `old` by `new`. Returns false if there is no such
@@ -145,6 +152,7 @@ impl PartitionIndex {
         self.groups[group].tally_mut().add(&new);
         self.sums.subtract(&before);
         self.sums.add(&new);
+        self.debug_check_changed(tag);
         true
     }
 
@@ -154,8 +162,10 @@ impl PartitionIndex {
         let Some((group, at, before)) = self.find(tag, old) else {
             return false;
         };
+        debug_assert!(old != new, "a copied record has another location");
         let bytes = IndexEntry { location: new, ..before }.encode();
         *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
+        self.debug_check_changed(tag);
         true
     }
 
@@ -173,6 +183,7 @@ impl PartitionIndex {
             self.merge_buddies(tag);
             self.shrink();
         }
+        self.debug_check_counted(tag);
         Some(entry)
     }
 
@@ -222,6 +233,7 @@ impl PartitionIndex {
         self.slab.reserve(run.len().div_ceil(PAGE_ENTRIES));
         let tally = self.fill_group(0, run);
         self.sums = Sums::of(run, &tally);
+        self.debug_check_all();
     }
 
     /// Fills an empty group with a run, and splits it as its size demands. Returns the tally of the run.
@@ -279,6 +291,8 @@ impl PartitionIndex {
         let tally = self.groups[group].tally().clone();
         let run = self.groups[group].take_all(&mut self.slab);
         let upper = self.split_empty(group);
+        self.debug_check_directory(group);
+        self.debug_check_directory(upper);
         let border = self.groups[upper].prefix();
         let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));
         let high_tally = Tally::of(high);
@@ -345,6 +359,7 @@ impl PartitionIndex {
             self.point_to(upper);
         }
         self.shrink_directory();
+        self.debug_check_directory(self.group_number(prefix));
     }
 
     fn shrink_directory(&mut self) {
@@ -367,5 +382,60 @@ impl PartitionIndex {
             let group = directory[index(tag.number() >> shift)] as usize;
             groups[group].rename_page(from, to);
         });
+    }
+
+    /// Checks what a change that counts entries relies on, in builds with assertions: the group of `tag`
+    /// if it is small, and the whole index now and then.
+    fn debug_check_counted(&self, tag: Tag) {
+        self.debug_check_changed(tag);
+        if cfg!(debug_assertions) && self.sums.entry_count.is_power_of_two() {
+            self.debug_check_all();
+        }
+    }
+
+    /// Checks the group of `tag` if it is small, in builds with assertions.
+    fn debug_check_changed(&self, tag: Tag) {
+        if cfg!(debug_assertions) && self.group(tag).entry_count() <= CHECKED_ENTRIES {
+            self.group(tag).check(&self.slab);
+        }
+    }
+
+    /// Checks the whole index unless it is large, in builds with assertions.
+    fn debug_check_all(&self) {
+        if !cfg!(debug_assertions) || self.sums.entry_count > WHOLE_CHECK_ENTRIES {
+            return;
+        }
+        let entry_count: usize = self.groups.iter().map(Group::entry_count).sum();
+        assert_eq!(self.sums.entry_count, entry_count as u64, "the sums count each entry");
+        let (pieces, tombstones) = (self.sums.piece_count, self.sums.tombstone_count);
+        assert!(
+            pieces.max(tombstones) <= self.sums.entry_count,
+            "pieces and tombstones are entries"
+        );
+        for group in 0..self.groups.len() {
+            self.debug_check_directory(group);
+            self.groups[group].check(&self.slab);
+        }
+    }
+
+    /// Checks that exactly the directory slots of a group's range point to it, in builds with assertions.
+    fn debug_check_directory(&self, group: usize) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        assert_eq!(
+            self.directory.len(),
+            1 << self.directory_bits,
+            "there is a slot for each prefix"
+        );
+        assert!(self.groups[group].depth() <= self.directory_bits, "each group has a slot");
+        let shift = TAG_BITS - self.directory_bits;
+        let first = index(self.groups[group].prefix().number() >> shift);
+        let end = index(self.groups[group].end() >> shift);
+        let is_own = |slot: &u32| *slot as usize == group;
+        assert!(self.directory[first..end].iter().all(is_own), "the group has its whole range");
+        let before = first.checked_sub(1).map(|before| &self.directory[before]);
+        let mut around = before.into_iter().chain(self.directory.get(end));
+        assert!(!around.any(is_own), "the group has no other range");
     }
 }

@@ -67,11 +67,13 @@ impl Slab {
 
     /// The bytes of a page in use.
     pub(super) fn page(&self, id: PageId) -> &PageBytes {
+        debug_assert!(self.is_used(id), "a page that is read is in use");
         &self.chunks[id.chunk()].pages[id.slot()]
     }
 
     /// The bytes of a page in use.
     pub(super) fn page_mut(&mut self, id: PageId) -> &mut PageBytes {
+        debug_assert!(self.is_used(id), "a page that is changed is in use");
         &mut self.chunks[id.chunk()].pages[id.slot()]
     }
 
@@ -90,10 +92,13 @@ impl Slab {
         while self.page_count < final_count {
             self.add_chunk(chunk_pages.min(final_count - self.page_count));
         }
+        debug_assert!(self.free_count >= count, "the reserved pages are free");
+        self.debug_check();
     }
 
     /// Frees a page.
     pub(super) fn release(&mut self, id: PageId) {
+        debug_assert!(self.is_used(id), "a page is freed once");
         self.chunks[id.chunk()].used &= !(1 << id.slot());
         self.free_count += 1;
         self.first_free_chunk = self.first_free_chunk.min(id.chunk());
@@ -122,6 +127,7 @@ impl Slab {
         if self.chunks.len() < self.chunks.capacity() / 4 {
             self.chunks.shrink_to(self.chunks.len() * 2);
         }
+        self.debug_check();
     }
 
     /// Allocated bytes.
@@ -139,12 +145,34 @@ impl Slab {
         self.free_count += pages;
     }
 
+    fn is_used(&self, id: PageId) -> bool {
+        self.chunks[id.chunk()].used & (1 << id.slot()) != 0
+    }
+
+    /// Checks the counts, in builds with assertions. Costs a visit of each chunk.
+    fn debug_check(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let page_count: usize = self.chunks.iter().map(|chunk| chunk.pages.len()).sum();
+        assert_eq!(self.page_count, page_count, "the slab counts the pages of all chunks");
+        let used = |chunk: &SlabChunk| chunk.used.count_ones() as usize;
+        let used_count: usize = self.chunks.iter().map(used).sum();
+        assert_eq!(self.page_count - self.free_count, used_count, "a page is free or in use");
+        let is_small = |chunk: &SlabChunk| (1..=CHUNK_PAGES_MAX).contains(&chunk.pages.len());
+        assert!(self.chunks.iter().all(is_small), "a chunk has a page, and a bit for each");
+        let mut before = self.chunks.iter().take(self.first_free_chunk);
+        assert!(before.all(SlabChunk::is_full), "no chunk before the noted one has a free page");
+    }
+
     fn take_free(&mut self) -> PageId {
+        debug_assert!(self.free_count > 0, "a page is free");
         while self.chunks[self.first_free_chunk].is_full() {
             self.first_free_chunk += 1;
         }
         let chunk = &mut self.chunks[self.first_free_chunk];
         let slot = chunk.used.trailing_ones() as usize;
+        debug_assert!(slot < chunk.pages.len(), "the free page is one of the chunk's");
         chunk.used |= 1 << slot;
         self.free_count -= 1;
         PageId::new(self.first_free_chunk, slot)
