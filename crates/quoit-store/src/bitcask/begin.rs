@@ -5,6 +5,7 @@ use super::recent::RecentWrites;
 use super::segment::{Origin, PreviousSegment, Segment, SegmentHeader, SegmentTable, next_number};
 use crate::error::StoreError;
 use crate::file_names::log_name;
+use crate::index::Location;
 use quoit_seam::{Clock, Disk};
 use std::sync::Arc;
 
@@ -33,6 +34,11 @@ impl Begin<'_> {
         let names = self.disk.list()?;
         let taken = |number| table.get(number).is_some() || names.contains(&log_name(number));
         let number = next_number(last_number, taken, &self.disk.path())?;
+        debug_assert!((1..=Location::SEGMENT_MAX).contains(&number), "0 stands for no segment");
+        debug_assert!(
+            previous.is_none_or(|previous| table.get(previous.number).is_some()),
+            "a segment names one that readers find"
+        );
         let name = log_name(number);
         let mut file = self.disk.open(&name, true)?;
         // A merge copies old records, which do not belong into the cache of recent writes.

@@ -89,6 +89,11 @@ impl CheckpointState {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.position.segment.to_le_bytes());
+        debug_assert!(
+            self.segments.is_sorted_by(|one, other| one.number < other.number),
+            "a replay searches a segment by its number"
+        );
+        debug_assert!(self.indexed || self.tree.is_none(), "only index entries need a tree");
         let count = length_u32(self.segments.len()) | if self.indexed { INDEXED } else { 0 };
         bytes.extend_from_slice(&count.to_le_bytes());
         if self.indexed {
@@ -232,6 +237,7 @@ impl LogStore {
     /// Writes a snapshot of the index that does not refer to the segments `without`. Returns false if the
     /// worker was told to stop before the end. The caller holds `checkpointing`.
     pub(super) fn checkpoint(&self, without: &[u32], pace: &dyn Pace) -> Result<bool, StoreError> {
+        debug_assert!(self.checkpointing.is_locked(), "snapshots are written one after the other");
         let written_bytes = self.log.written_bytes();
         // Listed before the position is taken: no settled segment has records after it.
         let settled: Vec<u32> = self
@@ -243,6 +249,7 @@ impl LogStore {
             .map(|segment| segment.number)
             .collect();
         let position = self.log.end();
+        debug_assert!(!without.contains(&position.segment), "the active segment is not removed");
         let ring_size = self.settings.ring_size;
         let mut writer = SnapshotWriter::create(&*self.disk, SNAPSHOT_NAME, ring_size)?;
         let mut goes_on = true;
@@ -290,7 +297,8 @@ impl LogStore {
         writer.finish(&state.encode())?;
         self.counters.checkpoint_wanted.store(false, Ordering::Relaxed);
         self.counters.checkpointed_bytes.store(written_bytes, Ordering::Relaxed);
-        self.counters.checkpointed_sequence.store(position.sequence, Ordering::Relaxed);
+        let before = self.counters.checkpointed_sequence.swap(position.sequence, Ordering::Relaxed);
+        debug_assert!(before <= position.sequence, "a later snapshot has more of the log");
         Ok(true)
     }
 

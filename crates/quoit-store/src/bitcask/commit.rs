@@ -136,6 +136,11 @@ impl LogCommitter {
         self.committed_us.store(self.clock.monotonic_us(), Ordering::Relaxed);
         let unsynced = self.log.take_unsynced();
         let before = self.synced.load(Ordering::Relaxed);
+        debug_assert!(before <= unsynced.sequence, "the log does not go back");
+        debug_assert!(
+            unsynced.segments.last().is_some_and(|last| last.number == unsynced.active),
+            "the active segment is synced too"
+        );
         let mut result = Ok(());
         if unsynced.sequence > before {
             // The active segment is the last in the list.

@@ -48,6 +48,11 @@ impl ActiveKeys {
         Self { segment, chunks: Mutex::default() }
     }
 
+    /// Number of the segment.
+    pub(super) fn segment(&self) -> u32 {
+        self.segment
+    }
+
     /// Adds a key. Only one thread at a time may add keys.
     pub(super) fn push(&self, encoded: &[u8], facts: &WriteFacts) {
         let mut chunks = self.chunks.lock();

@@ -6,7 +6,7 @@ use super::directory::{Directory, SNAPSHOT_NAME};
 use super::facts::note_key;
 use super::indexes::{KnownEntries, LogIndexes};
 use super::keys::ActiveKeys;
-use super::log::Sealed;
+use super::log_end::Sealed;
 use super::open::LogOpening;
 use super::planted;
 use super::read::Reader;
@@ -63,8 +63,27 @@ impl LogOpening<'_> {
             Some(usable) => self.catch_up(directory, table, usable, reader, entries)?,
             None => self.rebuild(directory, table, reader.store_id)?,
         };
+        let ring_size = usize::from(self.settings.ring_size.get());
+        assert_eq!(loaded.stripes.len(), ring_size, "each partition of the ring has an index");
+        self.debug_check_keys(&loaded);
         self.disk.sync_directory()?;
         Ok(loaded)
+    }
+
+    /// Checks that listings find the keys of each segment, in builds with assertions: in its key file, or
+    /// in memory.
+    fn debug_check_keys(&self, loaded: &LoadedStore) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        for segment in &loaded.segments {
+            let number = segment.number;
+            let waits = self.unkeyed.iter().any(|sealed| sealed.segment.number == number);
+            let is_keyed = self.key_files.contains_key(&number);
+            assert!(waits != is_keyed, "a segment has a key file or waits for one");
+        }
+        let known_count = self.unkeyed.len() + self.key_files.len();
+        assert_eq!(known_count, loaded.segments.len(), "keys are those of known segments");
     }
 
     /// The snapshot, if there is a usable one. The report tells why a snapshot is not usable.

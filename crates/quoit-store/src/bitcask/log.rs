@@ -5,8 +5,8 @@
 //! part. Its sequence is never used again.
 
 use super::begin::Begin;
-use super::facts::note_key;
 use super::keys::ActiveKeys;
+use super::log_end::{LogEnd, Sealed};
 use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind};
 use super::room::LogRoom;
@@ -15,7 +15,7 @@ use super::settings::BitcaskSettings;
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
-use crate::index::{Location, SizeClass};
+use crate::index::Location;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
@@ -31,13 +31,6 @@ pub(super) struct Appended {
     pub(super) location: Location,
 }
 
-/// A segment that takes no more records and waits for its key file.
-#[derive(Clone)]
-pub(super) struct Sealed {
-    pub(super) segment: Arc<Segment>,
-    pub(super) keys: Arc<ActiveKeys>,
-}
-
 /// Files and data that a commit has to sync.
 pub(super) struct Unsynced {
     /// The highest sequence in them.
@@ -48,6 +41,13 @@ pub(super) struct Unsynced {
     pub(super) active: u32,
     /// Offset at which its records end.
     pub(super) end: u64,
+}
+
+impl Unsynced {
+    /// The position up to which the log is durable afterwards, as [`packed`].
+    const fn position(&self) -> u64 {
+        packed(self.active, self.end)
+    }
 }
 
 /// A position in the log: everything before it was appended earlier.
@@ -117,22 +117,6 @@ pub(super) struct LogIdentity {
     pub(super) incarnation: u64,
 }
 
-struct LogEnd {
-    active: Arc<Segment>,
-    end: u64,
-    keys: Arc<ActiveKeys>,
-    next_sequence: u64,
-    last_number: u32,
-    /// Closed segments with bytes that no sync has covered.
-    unsynced: Vec<Arc<Segment>>,
-    /// True if a segment was created since the directory was synced.
-    directory_changed: bool,
-    sealed: Vec<Sealed>,
-    room: LogRoom,
-    /// The reason for which no more records are accepted.
-    refused: Option<StoreError>,
-}
-
 impl Log {
     /// Begins a segment after `last_number`; it uses the sequence `next_sequence`. `sealed` are older
     /// segments that still need a key file.
@@ -162,6 +146,8 @@ impl Log {
             room: LogRoom::keeping(limits.kept_room_bytes),
             refused: None,
         };
+        tail.debug_check(&table.load());
+        tail.debug_check_closed();
         Ok(Self {
             disk,
             clock,
@@ -188,6 +174,8 @@ impl Log {
         bytes: &mut Vec<u8>,
     ) -> Result<Appended, StoreError> {
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT_BYTES), 0);
+        // Otherwise a start would read another record here, or none.
+        assert_eq!(bytes.len() as u64, header.padded_bytes(), "the header fits its record");
         let mut tail = self.tail.lock();
         self.make_room(&mut tail, bytes.len() as u64)?;
         let sequence = tail.next_sequence;
@@ -198,7 +186,7 @@ impl Log {
         let key_end = HEADER_BYTES + usize::from(header.key_bytes);
         let key = &bytes[HEADER_BYTES..key_end];
         let header = RecordHeader { sequence, ..*header };
-        Ok(Appended { sequence, location: note(&tail, key, &header, position.offset) })
+        Ok(Appended { sequence, location: tail.note(key, &header, position.offset) })
     }
 
     /// Appends a batch. `bytes` has room for the header of the batch, then [`record::BATCH_PREFIX_BYTES`]
@@ -210,6 +198,11 @@ impl Log {
         checks: &[u64],
         bytes: &mut [u8],
     ) -> Result<Vec<Appended>, StoreError> {
+        let content: u64 = headers.iter().map(RecordHeader::padded_bytes).sum();
+        let prefix = (HEADER_BYTES + record::BATCH_PREFIX_BYTES) as u64;
+        // Otherwise a start would read other records here, or none.
+        assert_eq!(bytes.len() as u64, prefix + content, "the headers fit the batch");
+        assert_eq!(headers.len(), checks.len(), "each record of a batch has a checksum");
         let mut tail = self.tail.lock();
         self.make_room(&mut tail, bytes.len() as u64)?;
         let first = tail.next_sequence;
@@ -231,7 +224,7 @@ impl Log {
         for (header, sequence) in headers.iter().zip(first..) {
             let key = &bytes[at + HEADER_BYTES..][..usize::from(header.key_bytes)];
             let header = RecordHeader { sequence, ..*header };
-            let location = note(&tail, key, &header, base.offset + at as u64);
+            let location = tail.note(key, &header, base.offset + at as u64);
             appended.push(Appended { sequence, location });
             at += index(header.padded_bytes());
         }
@@ -262,7 +255,9 @@ impl Log {
         let synced = self.synced.load(Ordering::Acquire);
         match synced.checked_sub(packed(position.segment, 0)) {
             Some(end) if end < packed(1, 0) => {
-                SyncedBefore::of(position.offset - end * ALIGNMENT_BYTES as u64)
+                let end = end * ALIGNMENT_BYTES as u64;
+                debug_assert!(end <= position.offset, "nothing after the log's end is durable");
+                SyncedBefore::of(position.offset - end)
             }
             _ => SyncedBefore::UNKNOWN,
         }
@@ -270,7 +265,12 @@ impl Log {
 
     /// Notes that the log is durable up to the end that `unsynced` names.
     pub(super) fn note_synced(&self, unsynced: &Unsynced) {
-        self.synced.store(packed(unsynced.active, unsynced.end), Ordering::Release);
+        let (before, now) = (self.synced.load(Ordering::Relaxed), unsynced.position());
+        debug_assert!(
+            before >> 32 != now >> 32 || before <= now,
+            "the durable part of a segment does not shrink"
+        );
+        self.synced.store(now, Ordering::Release);
     }
 
     /// Takes everything that is not durable yet. The caller has to make it durable.
@@ -279,6 +279,7 @@ impl Log {
         let mut segments = std::mem::take(&mut tail.unsynced);
         segments.push(Arc::clone(&tail.active));
         let directory = std::mem::take(&mut tail.directory_changed);
+        tail.debug_check_closed();
         let (sequence, active, end) = (tail.next_sequence - 1, tail.active.number, tail.end);
         Unsynced { sequence, segments, directory, active, end }
     }
@@ -311,7 +312,9 @@ impl Log {
     /// Notes that the key file of a segment was written.
     pub(super) fn unseal(&self, number: u32) {
         let mut tail = self.tail.lock();
+        let waiting_count = tail.sealed.len();
         tail.sealed.retain(|sealed| sealed.segment.number != number);
+        debug_assert_eq!(waiting_count, tail.sealed.len() + 1, "a segment waits once");
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
     }
 
@@ -335,6 +338,7 @@ impl Log {
 
     /// Adds a closed segment of a merge to those that wait for their key files.
     pub(super) fn add_sealed(&self, sealed: Sealed) {
+        debug_assert!(sealed.is_sound(), "only closed segments get key files");
         let mut tail = self.tail.lock();
         tail.sealed.push(sealed);
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
@@ -343,7 +347,8 @@ impl Log {
     /// Removes segments from the table. A reader that holds the former table can still read them.
     pub(super) fn forget_segments(&self, numbers: &[u32]) {
         // The lock serializes changes of the table.
-        let _tail = self.tail.lock();
+        let tail = self.tail.lock();
+        assert!(!numbers.contains(&tail.active.number), "the active segment stays in the table");
         self.table.store(Arc::new(self.table.load().without(numbers)));
     }
 
@@ -388,6 +393,8 @@ impl Log {
         tail.unsynced.push(Arc::clone(&segment));
         tail.sealed.push(Sealed { segment, keys });
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
+        tail.debug_check(&self.table.load());
+        tail.debug_check_closed();
         self.followers.get().into_iter().flatten().for_each(|follower| follower.wake());
         Ok(())
     }
@@ -416,6 +423,7 @@ impl Log {
     }
 
     fn write(&self, tail: &mut LogEnd, bytes: &[u8], sequences: u64) -> Result<(), StoreError> {
+        debug_assert!(self.written() < tail.next_sequence, "no sequence is used twice");
         // A failed write uses up its sequences too, so that no two records ever share one.
         tail.next_sequence += sequences;
         if let Err(error) = tail.active.file.write_at(bytes, tail.end) {
@@ -430,6 +438,7 @@ impl Log {
         tail.end += bytes.len() as u64;
         self.written.store(tail.next_sequence - 1, Ordering::Release);
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        tail.debug_check(&self.table.load());
         if self.disk_full.load(Ordering::Relaxed) {
             self.disk_full.store(false, Ordering::Relaxed);
         }
@@ -472,11 +481,4 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
 /// below.
 const fn packed(segment: u32, offset: u64) -> u64 {
     ((segment as u64) << 32) | (offset / ALIGNMENT_BYTES as u64)
-}
-
-/// Counts a written record, and keeps its key for listings.
-fn note(tail: &LogEnd, key: &[u8], header: &RecordHeader, offset: u64) -> Location {
-    tail.active.count_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
-    note_key(&tail.keys, key, header, offset);
-    Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")
 }

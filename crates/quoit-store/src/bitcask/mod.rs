@@ -39,6 +39,7 @@ mod keys;
 mod list;
 mod load;
 mod log;
+mod log_end;
 mod mend;
 mod merge;
 mod misnamed;

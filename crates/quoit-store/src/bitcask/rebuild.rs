@@ -149,6 +149,10 @@ impl Rebuild {
             writes.sort_unstable_by_key(|write| (write.name, Reverse(write.sequence)));
             writes.dedup_by_key(|write| write.name);
             writes.retain(|write| write.kind == WriteKind::Put);
+            debug_assert!(
+                writes.is_sorted_by(|one, other| one.name < other.name),
+                "one write of each record counts"
+            );
             let mut entries = Vec::with_capacity(writes.len());
             for write in &writes {
                 let identity = Identity(write.name.0);

@@ -47,6 +47,7 @@ impl RecentWrites {
         let mut chunks = self.chunks.lock();
         let oldest = if chunks.len() >= self.chunk_count_max { chunks.pop_front() } else { None };
         chunks.push_back(Arc::clone(chunk));
+        debug_assert!(chunks.len() <= self.chunk_count_max, "the window keeps to its bound");
         drop(chunks);
         match oldest {
             Some(oldest) => {
@@ -99,6 +100,10 @@ impl RecentFile {
                 if at <= kept.len() && kept.capacity() > 0 {
                     kept.truncate(at);
                     kept.extend_from_slice(these);
+                    debug_assert!(
+                        kept.len() <= self.window.chunk_bytes,
+                        "a chunk has no bytes of the next one's range"
+                    );
                 }
             }
             bytes = behind;

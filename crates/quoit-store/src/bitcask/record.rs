@@ -131,8 +131,18 @@ pub fn body_check(store_id: u64, body: &[u8]) -> u64 {
 ///
 /// # Panics
 ///
-/// If `out` is shorter.
+/// If `out` is shorter, or the record is larger than [`RECORD_BYTES_MAX`].
 pub fn encode(header: &RecordHeader, body_check: u64, position: &Position, out: &mut [u8]) {
+    // `decode` takes a header with a larger size for damage.
+    assert!(header.record_bytes() <= RECORD_BYTES_MAX, "only records that can be read are written");
+    debug_assert!(
+        position.offset.is_multiple_of(ALIGNMENT_BYTES as u64),
+        "a search finds a record only at a multiple of its alignment"
+    );
+    debug_assert!(
+        !header.in_batch || matches!(header.kind, RecordKind::Put | RecordKind::Remove),
+        "batches contain writes of records"
+    );
     let out: &mut [u8; HEADER_BYTES] =
         out.first_chunk_mut().expect("the caller keeps room for the header");
     let kind = match header.kind {

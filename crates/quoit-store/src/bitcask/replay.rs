@@ -74,6 +74,7 @@ impl Replay<'_> {
     ) -> Result<(), StoreError> {
         self.has_gaps |= header.sequence != self.sequence_max + 1;
         self.sequence_max = self.sequence_max.max(header.sequence);
+        debug_assert!(header.kind != RecordKind::Batch, "a scan shows the records of a batch");
         let Some(index) = self.indexes.get(usize::from(header.partition.0)) else {
             self.beyond = self.beyond.max(Some(header.partition));
             return Ok(());

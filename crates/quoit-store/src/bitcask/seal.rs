@@ -53,7 +53,8 @@ impl LogStore {
         let keys = sealed.keys.write_file(&*self.disk)?;
         // The key file is added before the keys leave memory, because a listing collects keys in memory
         // first: it finds the keys in at least one of the two.
-        self.key_files.lock().insert(sealed.segment.number, keys);
+        let former = self.key_files.lock().insert(sealed.segment.number, keys);
+        debug_assert!(former.is_none(), "a segment with a key file does not wait for one");
         self.log.unseal(sealed.segment.number);
         Ok(true)
     }

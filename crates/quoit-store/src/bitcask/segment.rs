@@ -214,7 +214,8 @@ impl Segment {
 
     /// Notes that no more records are written to the segment.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        let was_closed = self.closed.swap(true, Ordering::Release);
+        debug_assert!(!was_closed, "a segment is closed once");
     }
 
     /// True if no more records are written to the segment.
@@ -225,6 +226,7 @@ impl Segment {
 
     /// Counts a record that was written.
     pub fn count_written(&self, class: SizeClass, expires_at_secs: u32) {
+        debug_assert!(!self.is_closed(), "no record is written to a closed segment");
         self.record_count.fetch_add(1, Ordering::Relaxed);
         self.record_bytes.fetch_add(class.size_bytes_max(), Ordering::Relaxed);
         if expires_at_secs != 0 {
@@ -356,6 +358,10 @@ impl SegmentTable {
     #[must_use]
     pub fn new(mut segments: Vec<Arc<Segment>>) -> Self {
         segments.sort_unstable_by_key(|segment| segment.number);
+        debug_assert!(
+            segments.is_sorted_by(|one, other| one.number < other.number),
+            "each segment has its own number"
+        );
         Self { numbers: segments.iter().map(|segment| segment.number).collect(), segments }
     }
 
@@ -380,6 +386,8 @@ impl SegmentTable {
     /// The table with one more segment.
     #[must_use]
     pub fn with(&self, segment: Arc<Segment>) -> Self {
+        // Entries of the index would refer to records of the other segment.
+        assert!(self.get(segment.number).is_none(), "a number in use is not given again");
         let mut segments = self.segments.clone();
         segments.push(segment);
         Self::new(segments)

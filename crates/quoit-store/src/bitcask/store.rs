@@ -209,7 +209,9 @@ pub(super) fn place(
 
 /// Removes an entry from the index.
 pub(super) fn take_out(index: &mut PartitionIndex, table: &SegmentTable, old: &IndexEntry) {
-    if index.remove(old.tag, old.location).is_some() {
+    let removed = index.remove(old.tag, old.location);
+    debug_assert!(removed.is_some(), "the stripe is held: an entry that was found is still there");
+    if removed.is_some() {
         count_dead(table, old.location, old.size_class);
     }
 }

@@ -33,6 +33,7 @@ impl SyncedBefore {
         let e = 61 - units.leading_zeros();
         let m = units.div_ceil(1 << (e - 1)) - 8;
         let (e, m) = if m == 8 { (e + 1, 0) } else { (e, m) };
+        debug_assert!(e > 0 && m < 8, "the code has three bits for the second number");
         let code = 1 + 8 * e as u64 + m;
         if code > u8::MAX as u64 { Self::UNKNOWN } else { Self(low_u8(code)) }
     }

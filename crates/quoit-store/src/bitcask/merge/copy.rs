@@ -2,7 +2,7 @@
 
 use crate::bitcask::facts::note_key;
 use crate::bitcask::keys::ActiveKeys;
-use crate::bitcask::log::Sealed;
+use crate::bitcask::log_end::Sealed;
 use crate::bitcask::planted;
 use crate::bitcask::record::{
     self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,
