@@ -19,6 +19,7 @@ mod policy;
 use super::planted;
 use super::store::LogStore;
 use crate::error::StoreError;
+use crate::index::IndexEntry;
 use crate::store_file::Meta;
 use copy::Copier;
 use parking_lot::Mutex;
@@ -33,6 +34,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Percentage of the bytes read that a merge must free at least; otherwise it counts as futile.
 const GAIN_PERCENT_MIN: u64 = 10;
+
+/// Number of entries up to which the index of a partition is checked at the end of a merge, in builds with
+/// assertions.
+const CHECKED_ENTRIES: u64 = 1_000;
 
 /// Worker that merges.
 pub(super) struct Merger {
@@ -78,6 +83,7 @@ impl Merger {
         }
         let victims: Vec<u32> = chosen.iter().map(|candidate| candidate.number).collect();
         tracing::info!(?victims, "merging");
+        store.wait_for_writes();
         let mut copier = Copier::new(store, &victims, pace);
         // The last target must be completed even if copying has failed or was stopped.
         let copied = copier.copy_all();
@@ -168,8 +174,16 @@ impl LogStore {
         Ok(candidates)
     }
 
+    /// Waits for writes that have appended a record and have not changed the index yet. Such a write holds
+    /// its stripe. Without this wait, the copying could take the record for a dead one, and the index could
+    /// refer to it when its segment is removed.
+    fn wait_for_writes(&self) {
+        self.stripes.iter().for_each(|stripe| drop(stripe.upgradable_read()));
+    }
+
     /// Removes segments whose records have all been copied.
     fn retire(&self, victims: &[u32], pace: &dyn Pace) -> Result<RetiredSegments, StoreError> {
+        assert!(self.are_closed(victims), "a segment that takes records is not removed");
         if !planted::has(PlantedFault::LeavesIndexBehind) {
             let referred = self.referred(victims);
             if !referred.is_empty() {
@@ -186,6 +200,7 @@ impl LogStore {
         if !is_safe {
             return Ok(RetiredSegments::NotNow);
         }
+        self.debug_check_unreferred(victims);
         let mut meta = self.identity.file();
         let retired_sequence = self.counters.checkpointed_sequence.load(Ordering::Relaxed);
         let retiring = victims.to_vec();
@@ -202,6 +217,25 @@ impl LogStore {
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
         self.identity.file().remove_retired(&*self.disk)?;
         Ok(RetiredSegments::All)
+    }
+
+    fn are_closed(&self, numbers: &[u32]) -> bool {
+        let table = self.table.load();
+        numbers.iter().all(|number| table.get(*number).is_some_and(|segment| segment.is_closed()))
+    }
+
+    /// Checks that the index does not refer to segments that are about to be removed, in builds with
+    /// assertions. Leaves out large partitions.
+    fn debug_check_unreferred(&self, victims: &[u32]) {
+        if !cfg!(debug_assertions) || planted::has(PlantedFault::LeavesIndexBehind) {
+            return;
+        }
+        for stripe in &self.stripes {
+            let index = stripe.read();
+            let is_small = index.entry_count() <= CHECKED_ENTRIES;
+            let refers = |entry: IndexEntry| victims.contains(&entry.location.segment());
+            assert!(!is_small || !index.iter().any(refers), "no entry refers to a removed segment");
+        }
     }
 
     /// The victims that the index still refers to. Their records are damaged.
