@@ -14,7 +14,7 @@ use crate::index::{IndexEntry, PartitionIndex, Tag};
 use crate::index_page::places_of;
 use parking_lot::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A write of a batch with everything that appending it needs.
 pub(super) struct Prepared<'a> {
@@ -74,6 +74,8 @@ impl LogStore {
         stripes: Stripes<'_>,
         prepared: &mut [Prepared<'_>],
     ) -> Result<u64, StoreError> {
+        debug_assert!(!prepared.is_empty(), "a batch has a write");
+        replace_each_once(prepared);
         let headers = prepared.iter().map(Prepared::header).collect::<Result<Vec<_>, _>>()?;
         if headers.iter().any(|header| header.meta.indexed) {
             self.indexes.begin_use();
@@ -205,6 +207,17 @@ impl LogStore {
 fn at_of<'a>(write: &BatchWrite<'a>) -> RecordAt<'a> {
     match write {
         BatchWrite::Put { at, .. } | BatchWrite::Remove { at } => *at,
+    }
+}
+
+/// Lets only one write of a batch replace an index entry. A damaged record is taken for each record with its
+/// tag, so several writes may have found the same entry.
+fn replace_each_once(prepared: &mut [Prepared<'_>]) {
+    let mut replaced = BTreeSet::new();
+    for write in prepared {
+        if write.old.is_some_and(|old| !replaced.insert(old.location)) {
+            (write.old, write.shares_tag) = (None, true);
+        }
     }
 }
 
