@@ -109,6 +109,11 @@ impl StoreShared {
     }
 
     pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        if writes.is_empty() {
+            self.check_open()?;
+            // Its own ticket would be durable only after the next write. This one covers all writes so far.
+            return Ok(Ticket(self.overlay.last_ticket()));
+        }
         let at_of = |write: &BatchWrite<'_>| match write {
             BatchWrite::Put { at, .. } | BatchWrite::Remove { at } => at.partition,
         };
@@ -295,6 +300,7 @@ impl StoreShared {
 
     /// Makes writes take effect, and wakes the worker that moves them to the ordered store.
     pub(super) fn submit(&self, stored: SpaceWrites) -> Ticket {
+        debug_assert!(!stored.is_empty(), "the writer does not move a batch without writes");
         let (ticket, is_first) = match &self.cache {
             Some(cache) => cache.write(stored, |stored| self.overlay.write(stored)),
             None => self.overlay.write(stored),
@@ -366,5 +372,25 @@ impl Transaction for OrderedTransaction<'_> {
 
     fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted> {
         self.write(at, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{BatchWrite, RecordMeta};
+    use crate::ordered::test_store::{open, with};
+    use std::task::{Poll, Waker};
+
+    #[test]
+    fn an_empty_batch_is_durable_with_the_writes_before_it() {
+        let store = open();
+        with("name", |at| {
+            let write = BatchWrite::Put { at: *at, meta: RecordMeta::default(), value: b"value" };
+            store.batch(&[write]).expect("the store is open");
+        });
+        let ticket = store.batch(&[]).expect("the store is open");
+        assert!(store.poll_durable(ticket, Waker::noop()).is_pending());
+        store.sync().expect("the disk works");
+        assert!(matches!(store.poll_durable(ticket, Waker::noop()), Poll::Ready(Ok(()))));
     }
 }
