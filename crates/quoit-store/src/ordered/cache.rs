@@ -138,6 +138,10 @@ impl RecordCache {
         let counted = count(writes);
         for (key, record) in written {
             let mut guard = self.guards[self.guard_of(&key)].lock();
+            debug_assert!(
+                self.records.peek(&key[..]).is_none(),
+                "no read caches a record that is being written"
+            );
             guard.writer_count -= 1;
             guard.version += 1;
             if let Some(record) = record {

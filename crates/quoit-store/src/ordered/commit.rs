@@ -206,11 +206,16 @@ impl StoreShared {
         {
             return Err(failure);
         }
+        debug_assert!(self.committer.moving.is_locked(), "batches are moved one after the other");
         let target = self.overlay.last_ticket();
         let before = self.committer.applied.load(Ordering::Acquire);
         while self.committer.applied.load(Ordering::Acquire) < target {
             // `take` returns a batch again that could not be applied the last time.
             let Some(batch) = self.overlay.take() else { break };
+            debug_assert!(
+                batch.last_ticket > self.committer.applied.load(Ordering::Acquire),
+                "a batch that was applied is not taken again"
+            );
             match self.overlay.backend.apply(&batch) {
                 Ok(()) => self.committer.recover(),
                 // This is not a failure for writers: they are accepted until the waiting writes fill their
@@ -233,6 +238,10 @@ impl StoreShared {
     }
 
     fn note_synced(&self, before: u64, synced: u64) {
+        debug_assert!(
+            synced <= self.committer.applied.load(Ordering::Acquire),
+            "a write is in the store before it is durable"
+        );
         if synced > before {
             self.committer.sync_count.fetch_add(1, Ordering::Relaxed);
             self.committer.synced_write_count.fetch_add(synced - before, Ordering::Relaxed);

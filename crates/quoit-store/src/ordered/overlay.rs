@@ -59,6 +59,20 @@ impl PendingWrites {
         self.spaces.iter().all(BTreeMap::is_empty)
     }
 
+    /// Checks the size and the ticket of an open batch, in builds with assertions.
+    fn debug_check(&self, last_ticket: u64) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        assert_eq!(self.last_ticket, last_ticket, "the open batch has the last write");
+        let sizes = self.spaces.iter().flatten().map(|(key, value)| {
+            let value_bytes = value.as_ref().map_or(0, Bytes::len);
+            (key.len() + value_bytes) as u64 + WRITE_OVERHEAD_BYTES
+        });
+        let bytes: u64 = sizes.sum();
+        assert_eq!(self.bytes, bytes, "the size is that of the writes in the batch");
+    }
+
     fn put(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
         let size = |value: &Option<Bytes>| value.as_ref().map_or(0, |value| value.len() as u64);
         let key_bytes = key.len() as u64 + WRITE_OVERHEAD_BYTES;
@@ -139,6 +153,7 @@ impl Overlay {
     pub(crate) fn take(&self) -> Option<Arc<PendingWrites>> {
         let mut pending = self.pending.write();
         if pending.applying.is_none() && !pending.young.is_empty() {
+            pending.young.debug_check(pending.last_ticket);
             pending.applying = Some(Arc::new(std::mem::take(&mut pending.young)));
         }
         pending.applying.clone()
@@ -147,6 +162,8 @@ impl Overlay {
     /// Notes that the taken batch is in the store.
     pub(crate) fn settle(&self) {
         let mut pending = self.pending.write();
+        // Otherwise writes could be dropped that are not in the store.
+        assert!(pending.applying.is_some(), "a batch is settled once, after it was taken");
         pending.applying = None;
         pending.moved_count += 1;
     }

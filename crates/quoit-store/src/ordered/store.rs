@@ -39,7 +39,9 @@ impl PartitionState {
     }
 
     pub(super) fn set_epoch(&self, epoch: Epoch) {
-        self.epoch.store(epoch.0, Ordering::Release);
+        let before = self.epoch.swap(epoch.0, Ordering::Release);
+        // Records of a dropped epoch would come back.
+        assert!(before < epoch.0, "the epoch of a partition never goes back");
     }
 }
 

@@ -179,7 +179,9 @@ impl Tallies {
     }
 
     fn bucket_number(&self, identity: Identity) -> u16 {
-        low_u16(Tag::of(identity).number() >> (TAG_BITS - self.bucket_bits))
+        let number = low_u16(Tag::of(identity).number() >> (TAG_BITS - self.bucket_bits));
+        debug_assert!(number < 1 << self.bucket_bits, "a tag is in one of the partition's buckets");
+        number
     }
 
     /// Counts a change, and adds what has to be stored with it to `writes`.

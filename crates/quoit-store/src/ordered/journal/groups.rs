@@ -61,8 +61,13 @@ impl Mark {
             synced: u64::from_le_bytes(*synced),
             sequence_min: u64::from_le_bytes(*sequence_min),
         };
-        let is_sound = 0 < mark.first && mark.first <= mark.group && mark.synced < mark.group;
-        (is_own && is_sound).then_some(mark)
+        (is_own && mark.is_sound()).then_some(mark)
+    }
+
+    /// True if [`Mark::read`] takes the mark for one: it stands for a group, and not all groups up to its
+    /// own are durable.
+    pub(in super::super) const fn is_sound(&self) -> bool {
+        0 < self.first && self.first <= self.group && self.synced < self.group
     }
 }
 

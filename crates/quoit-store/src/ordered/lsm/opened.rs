@@ -146,6 +146,7 @@ impl OpenedKeyspaces {
         let mut groups = self.groups.lock();
         let &mut BatchGroups { first, next: group, synced } = &mut *groups;
         let mark = Mark { first, group, synced, sequence_min: self.database.seqno() };
+        assert!(mark.is_sound(), "a start reads the mark of each batch");
         writes.insert(self.keyspace(Space::Side), *GROUP_KEY, mark.encode(self.store_id));
         for (space, key, value) in batch.writes() {
             match value {
@@ -162,7 +163,8 @@ impl OpenedKeyspaces {
     pub(super) fn sync(&self, path: &Path) -> Result<(), StoreError> {
         let last = self.groups.lock().next - 1;
         guarded("sync", path, || self.database.persist(PersistMode::SyncData))?;
-        self.groups.lock().synced = last;
+        let before = std::mem::replace(&mut self.groups.lock().synced, last);
+        debug_assert!(before <= last, "groups that were durable stay so");
         // Without the note, an unclean stop leaves less knowledge of what was durable.
         if let Err(error) = self.synced_file.write(last) {
             tracing::debug!(%error, "the number of the last synced batch could not be written");
