@@ -184,16 +184,18 @@ impl Sums {
         self.toggle(share);
     }
 
+    /// Removes a record. Counts stop at zero: those that an ordered store restores may be too low, if a part
+    /// of them is lost by damage.
     pub(crate) fn subtract(&mut self, share: &RecordContribution) {
-        self.entry_count -= 1;
-        self.piece_count -= u64::from(share.piece);
-        self.tombstone_count -= u64::from(share.tombstone);
+        self.entry_count = self.entry_count.saturating_sub(1);
+        self.piece_count = self.piece_count.saturating_sub(u64::from(share.piece));
+        self.tombstone_count = self.tombstone_count.saturating_sub(u64::from(share.tombstone));
         self.toggle(share);
     }
 
     /// Number of entries without those of pieces.
     pub(crate) fn key_count(&self) -> u64 {
-        self.entry_count - self.piece_count
+        self.entry_count.saturating_sub(self.piece_count)
     }
 
     /// Digests of all records, without those that expire before `hour_min`.

@@ -292,4 +292,18 @@ mod tests {
             prop_assert_eq!(writes.len(), stored.len());
         }
     }
+
+    #[test]
+    fn counts_that_are_too_low_after_damage_stop_at_zero() {
+        let mut tallies = Tallies::new(Partition(3), RingSize::DEFAULT);
+        tallies.add(Identity(1), &RecordMeta::PIECE);
+        let tombstone = RecordMeta { tombstone: true, ..RecordMeta::default() };
+        for meta in [tombstone, tombstone, RecordMeta::PIECE] {
+            let change = RecordChange { identity: Identity(1), before: Some(meta), after: None };
+            tallies.count(&change, &mut SpaceWrites::new());
+            let sums = tallies.sums();
+            assert_eq!((sums.key_count(), sums.tombstone_count), (0, 0), "{meta:?}");
+        }
+        assert_eq!(tallies.sums().entry_count, 0);
+    }
 }
