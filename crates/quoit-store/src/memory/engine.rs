@@ -268,7 +268,11 @@ impl PointAccess for MemoryEngine {
         Ok(self.next_ticket())
     }
 
-    fn poll_durable(&self, _: Ticket, _: &Waker) -> Poll<Result<(), StoreError>> {
+    fn poll_durable(&self, ticket: Ticket, _: &Waker) -> Poll<Result<(), StoreError>> {
+        debug_assert!(
+            ticket.0 <= self.last_ticket.load(Ordering::Relaxed),
+            "tickets are polled after they were given"
+        );
         Poll::Ready(Ok(()))
     }
 }

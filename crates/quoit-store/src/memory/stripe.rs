@@ -22,6 +22,9 @@ pub(super) const RECORD_OVERHEAD_BYTES: u64 = 320;
 /// because the partition is locked meanwhile.
 const FOLDED_MAX: usize = 1_024;
 
+/// Number of records up to which the contents of a partition are checked, in builds with assertions.
+const CHECKED_RECORDS: usize = 16;
+
 /// Maximum number of expired records that a write removes.
 const SWEPT_PER_WRITE: usize = 4;
 
@@ -212,6 +215,7 @@ impl MemoryStripe {
         if becomes_live {
             self.buckets.note(at, DataPlace::default());
         }
+        self.debug_check();
     }
 
     /// Removes some expired records, and evicts the least recently used records while the partition takes
@@ -222,6 +226,7 @@ impl MemoryStripe {
             let Some((_, (identity, encoded))) = self.uses.pop_first() else { return };
             self.remove_whole(identity, &encoded);
         }
+        self.debug_check();
     }
 
     /// True if a transaction has to tell which records it has read.
@@ -276,6 +281,7 @@ impl MemoryStripe {
         let former = self.take_out(identity, encoded);
         self.indexes.counters.count(&former.places, &[]);
         self.indexes.replace(self.partition, former.places, Vec::new(), 0);
+        self.debug_check();
     }
 
     /// Removes a record that has expired or is evicted.
@@ -421,6 +427,30 @@ impl MemoryStripe {
             Some((stored.encoded.clone(), stored.shown(now_secs)?.into_owned()))
         });
         shown.collect()
+    }
+
+    /// Checks that the maps have the same records, in builds with assertions. The sizes of all maps always,
+    /// the contents if they are few.
+    fn debug_check(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let count = self.names.len();
+        assert_eq!(self.sums.entry_count, count as u64, "each record has a name and is counted");
+        let used_count = if self.bounds.bytes_max.is_some() { self.sums.key_count() } else { 0 };
+        assert_eq!(self.uses.len() as u64, used_count, "all records but pieces may be evicted");
+        assert!(self.uses.keys().next_back() < Some(&self.next_use), "the next use is the last");
+        if count > CHECKED_RECORDS {
+            return;
+        }
+        let all = || self.records.values().flatten();
+        assert_eq!(all().count(), count, "each name has a record");
+        let ends_count = all().filter(|stored| stored.ends_at_secs != 0).count();
+        assert_eq!(self.ends.len(), ends_count, "each record that expires is swept");
+        let cost = |stored: &StripeRecord| {
+            cost_bytes(&stored.encoded, stored.record.value.len(), &stored.places())
+        };
+        assert_eq!(self.bytes, all().map(cost).sum::<u64>(), "the bytes are those of the records");
     }
 
     fn known(
