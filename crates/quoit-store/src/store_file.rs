@@ -108,6 +108,16 @@ impl Meta {
     pub(crate) const fn opening(&self) -> LastOpening {
         LastOpening { store_id: self.store_id, mark: self.mark, incarnation: self.incarnation }
     }
+
+    /// True if this may replace `last`: a store keeps its id, incarnations do not go back, and counters
+    /// only in a new incarnation.
+    const fn may_follow(&self, last: &Self) -> bool {
+        let is_newer = self.incarnation > last.incarnation;
+        let goes_on = self.incarnation == last.incarnation
+            && self.reserved_counter >= last.reserved_counter
+            && self.exported_counter >= last.exported_counter;
+        self.store_id == last.store_id && (is_newer || goes_on)
+    }
 }
 
 /// The open file.
@@ -228,7 +238,12 @@ impl MetaFile {
     /// # Errors
     ///
     /// If writing or syncing fails. The file then has the previous contents or `meta`.
+    ///
+    /// # Panics
+    ///
+    /// If incarnation or counters of `meta` go back: the store would give events to different writes.
     pub fn write(&mut self, meta: Meta) -> Result<(), StoreError> {
+        assert!(meta.may_follow(&self.meta), "no event of the store is made twice");
         let generation = self.generation + 1;
         let bytes = encode(generation, &meta);
         let slot = generation % 2;

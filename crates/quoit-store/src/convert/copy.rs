@@ -106,6 +106,8 @@ impl Copying<'_> {
             }
             Err(fault) => return Err(fault.into()),
         }
+        let sizes = self.waiting.iter().map(|one| size_bytes(&one.encoded, &one.record));
+        debug_assert_eq!(self.waiting_bytes, sizes.sum::<usize>(), "the sizes are those waiting");
         self.copied_bytes += self.waiting_bytes as u64;
         self.waiting.clear();
         self.waiting_bytes = 0;
@@ -231,6 +233,7 @@ impl Conversion {
                 // it is noted.
                 state.lacks_records |=
                     from.stats().corrupt_record_count > before.corrupt_record_count;
+                debug_assert!(copying.waiting.is_empty(), "records are copied before it is noted");
                 self.note(state.clone())?;
                 copying.copied_bytes = 0;
             }

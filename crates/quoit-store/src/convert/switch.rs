@@ -237,6 +237,10 @@ impl Conversion {
 
     /// Notes the progress durably.
     pub(super) fn note(&mut self, state: ConversionState) -> Result<(), ConvertError> {
+        let place = |state: &ConversionState| (state.partition, state.identity);
+        debug_assert!(place(&self.state) <= place(&state), "copying does not go back");
+        let was_complete = self.state.what.is_complete;
+        debug_assert!(!was_complete || state.what.is_complete, "new data that counts stays so");
         state.write(&RealDisk::open(self.work())?)?;
         self.state = state;
         Ok(())
@@ -265,8 +269,8 @@ impl Conversion {
         of_new.write(Meta {
             // The new store began further incarnations if it was killed, but no events were made in them.
             incarnation: old.incarnation.max(new.incarnation) + u64::from(self.state.lacks_records),
-            reserved_counter: old.reserved_counter,
-            exported_counter: old.exported_counter,
+            reserved_counter: old.reserved_counter.max(new.reserved_counter),
+            exported_counter: old.exported_counter.max(new.exported_counter),
             has_lost: old.has_lost || new.has_lost || self.state.lacks_records,
             ..new
         })?;

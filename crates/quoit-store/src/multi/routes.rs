@@ -132,7 +132,15 @@ impl Routes {
                  when it is empty"
             );
         }
-        Self::new(Some(version), kept, named)
+        let routes = Self::new(Some(version), kept, named);
+        debug_assert!(
+            routes.kept.buckets.iter().all(|((bucket_type, bucket), engine)| {
+                let route = routes.of_bucket(BucketRef { bucket_type, bucket });
+                named.place(engine) == Some(route)
+            }),
+            "a bucket with records stays in the engine that has them"
+        );
+        routes
     }
 
     /// Routes without a file. All buckets have to be scanned.

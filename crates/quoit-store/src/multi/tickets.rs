@@ -31,7 +31,13 @@ fn ticket_of(number: u64, covered: CoveredWrites) -> Ticket {
         CoveredWrites::One(engine) => engine as u64 + 1,
     };
     assert!(named < 1 << ENGINE_BITS, "there are fewer engines than that: {named}");
+    debug_assert!(number < 1 << (u64::BITS - ENGINE_BITS), "the number has the other bits");
     Ticket(number << ENGINE_BITS | named)
+}
+
+/// True if two writes of an engine are in the order in which they are remembered.
+fn is_ordered(one: &Numbered, next: &Numbered) -> bool {
+    one.0 < next.0 && one.1 <= next.1
 }
 
 fn parts(ticket: Ticket) -> (u64, CoveredWrites) {
@@ -82,6 +88,7 @@ impl Tickets {
     /// The common ticket of a write for which all engines have returned tickets.
     pub(super) fn issue_of_all(&self, of_engines: Vec<Ticket>) -> Ticket {
         let mut state = self.state.lock();
+        debug_assert_eq!(of_engines.len(), state.waiting.len(), "each engine has given a ticket");
         state.last += 1;
         for (engine, ticket) in of_engines.into_iter().enumerate() {
             self.remember(&mut state, engine, ticket);
@@ -100,6 +107,12 @@ impl Tickets {
                 next.0 = oldest;
             }
         }
+        debug_assert!(waiting.len() <= self.remembered_max, "remembered tickets are bounded");
+        debug_assert!(
+            waiting.iter().take(2).is_sorted_by(|one, next| is_ordered(one, next))
+                && waiting.iter().rev().take(2).is_sorted_by(|next, one| is_ordered(one, next)),
+            "both numbers ascend"
+        );
     }
 
     /// Implements `PointAccess::poll_durable` for the engines that a ticket covers. `poll_engine` polls the
@@ -136,6 +149,7 @@ impl Tickets {
     /// they are known to be.
     fn wanted(&self, engine: usize, number: u64) -> Option<Ticket> {
         let state = self.state.lock();
+        debug_assert!(number <= state.last, "tickets are polled after they were given");
         let waiting = &state.waiting[engine];
         let count = waiting.partition_point(|(each, _)| *each <= number);
         count.checked_sub(1).map(|last| waiting[last].1)
