@@ -30,8 +30,8 @@ use quoit_store::error::StoreError;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use in_pages::ChangedInPages;
 pub(crate) use in_pages::InPages;
+use in_pages::{ChangedInPages, change_in_pages};
 use rules::prune_limits;
 pub(crate) use rules::{expiry, policy};
 
@@ -205,7 +205,8 @@ impl Coordinator {
                 let applied = match self.local.records.update(at, before, access, &mut apply) {
                     Ok(Updated::Applied(applied)) => Ok(applied),
                     Ok(Updated::InPages) => {
-                        match self.change_in_pages(at, access, &mut in_pages, &told) {
+                        match change_in_pages(&self.local.records, at, access, &mut in_pages, &told)
+                        {
                             // The record is no longer in pages.
                             Ok(ChangedInPages::NotInPages) => continue,
                             Ok(ChangedInPages::NeedsWhole) => {

@@ -268,8 +268,8 @@ impl Coordinator {
             InPages::Operation(&mut in_pages),
             replicates,
         )?;
-        // A delta is void if the record was stored whole after all when the change was made.
-        let delta = made.transpose()?.filter(|_| object.is_none());
+        // What an attempt made in pages is void if the record was whole when the change was made.
+        let delta = made.filter(|_| object.is_none()).transpose()?;
         if ticket.is_some() {
             let written = match &delta {
                 Some(delta) => WrittenObject::Delta(delta),

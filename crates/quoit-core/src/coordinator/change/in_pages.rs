@@ -7,7 +7,7 @@
 use super::{ChangeResults, NewWrite, ObjectChange, given_value, policy};
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
-use crate::records::{NewForm, PageChange, PageFault, WrittenPages};
+use crate::records::{NewForm, PageChange, PageFault, Records, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
@@ -42,35 +42,37 @@ pub(super) enum ChangedInPages {
     NeedsWhole,
 }
 
-impl Coordinator {
-    /// Changes a record in pages, as `in_pages` says.
-    pub(super) fn change_in_pages(
-        &self,
-        at: &RecordAt<'_>,
-        access: Access,
-        in_pages: &mut InPages<'_>,
-        told: &RefCell<ChangeResults>,
-    ) -> Result<ChangedInPages, StoreError> {
-        let mut needs_whole = false;
-        let applied = match in_pages {
-            InPages::Operation(change) => self.local.records.change_pages(at, access, *change)?,
-            InPages::Write(write) => {
-                self.local.records.change_root(at, access, &mut |_, paged, pages| {
-                    let written = write(paged, pages)?;
-                    needs_whole = written.is_none();
-                    let Some((becomes, now)) = written else { return Ok(NewForm::Same) };
-                    *told.borrow_mut() = now;
-                    Ok(becomes)
-                })?
-            }
-        };
-        Ok(match applied {
-            None => ChangedInPages::NotInPages,
-            Some(_) if needs_whole => ChangedInPages::NeedsWhole,
-            Some(applied) => ChangedInPages::Applied(applied),
-        })
-    }
+/// Changes a record in pages, as `in_pages` says. `told` gets the results of a write; an operation reports
+/// its own.
+pub(super) fn change_in_pages(
+    records: &Records,
+    at: &RecordAt<'_>,
+    access: Access,
+    in_pages: &mut InPages<'_>,
+    told: &RefCell<ChangeResults>,
+) -> Result<ChangedInPages, StoreError> {
+    // An attempt that had to wait may have found the record whole. Its results are those of a change that
+    // was not made.
+    *told.borrow_mut() = ChangeResults::default();
+    let mut needs_whole = false;
+    let applied = match in_pages {
+        InPages::Operation(change) => records.change_pages(at, access, *change)?,
+        InPages::Write(write) => records.change_root(at, access, &mut |_, paged, pages| {
+            let written = write(paged, pages)?;
+            needs_whole = written.is_none();
+            let Some((becomes, now)) = written else { return Ok(NewForm::Same) };
+            *told.borrow_mut() = now;
+            Ok(becomes)
+        })?,
+    };
+    Ok(match applied {
+        None => ChangedInPages::NotInPages,
+        Some(_) if needs_whole => ChangedInPages::NeedsWhole,
+        Some(applied) => ChangedInPages::Applied(applied),
+    })
+}
 
+impl Coordinator {
     /// Writes a value or a tombstone over a record in pages. Called under the record's lock.
     pub(super) fn write_in_pages(
         &self,
@@ -234,4 +236,70 @@ struct PageWriteForms {
 /// Result of a change that wrote nothing.
 fn kept(outcome: Result<Option<Object>, RequestError>) -> (NewForm, ChangeResults) {
     (NewForm::Same, ChangeResults { outcome: Some(outcome), replicated: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::Place;
+    use crate::records::Updated;
+    use bytes::Bytes;
+    use quoit_model::clock::Actor;
+    use quoit_model::data_type::{EventOrigin, Operation, SetChange};
+    use quoit_model::hash::{Partition, RingSize};
+    use quoit_model::hll::Precision;
+    use quoit_model::key::BucketRef;
+    use quoit_seam::ManualClock;
+    use quoit_store::engine::{Before, RecordRef};
+    use quoit_store::memory::{MemoryEngine, MemorySettings};
+    use quoit_wire::internode::data::MergeRule;
+    use std::sync::Arc;
+
+    /// A set that is too large for one record.
+    fn large_set() -> Object {
+        let element = |number: u16| SetChange::Add(Bytes::from(format!("element {number:05}")));
+        let operation = Operation::Set((0..300).map(element).collect());
+        let actor = Actor(b"incarnation"[..].into());
+        let hll_precision = Precision::default();
+        let author = EventOrigin { actor: &actor, time_secs: 1, now_us: 1, hll_precision };
+        Object::update_data_type(None, &operation, None, author, None).expect("elements are added")
+    }
+
+    fn put(records: &Records, at: &RecordAt<'_>, object: &Object, access: Access) -> Updated {
+        let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            object.encode_into(out);
+            Decision::Put(RecordMeta::of(object, 3))
+        };
+        records.update(at, Before::Read, access, &mut change).expect("memory does not fail")
+    }
+
+    #[test]
+    fn an_operation_in_pages_has_no_result_of_an_attempt_that_found_the_record_whole() {
+        let ring_size = RingSize::new(8).expect("8 is a ring size");
+        let clock = Arc::new(ManualClock::at(1));
+        let engine = MemoryEngine::new(MemorySettings::default(), ring_size, clock);
+        let records = Records::new(Arc::new(engine), 1);
+        let name = BucketRef { bucket_type: b"sets", bucket: b"bucket" }.key(b"key").encoded();
+        let place = Place::new(&name, Partition(3)).expect("it is a name");
+        let (at, object) = (place.at(), large_set());
+        // An attempt that may not wait makes its result, and then has to wait to divide the record.
+        let attempt = put(&records, &at, &object, Access::NoWait);
+        assert_eq!(attempt, Updated::Applied(Applied::WouldBlock));
+        let replicated = Some(Replicated::new(&object, MergeRule::Causal, 3));
+        let of_attempt = ChangeResults { outcome: Some(Ok(Some(object.clone()))), replicated };
+        // Another writer is faster and divides it.
+        put(&records, &at, &object, Access::Wait);
+        let told = RefCell::new(of_attempt);
+        let mut change = |paged: PagedObject,
+                          _: &mut WrittenPages<'_, '_>|
+         -> Result<Option<PagedObject>, PageFault> { Ok(Some(paged)) };
+        let mut in_pages = InPages::Operation(&mut change);
+        let changed = change_in_pages(&records, &at, Access::Wait, &mut in_pages, &told);
+        assert!(matches!(changed, Ok(ChangedInPages::Applied(Applied::Written(_)))));
+        let ChangeResults { outcome, replicated } = told.take();
+        assert!(
+            outcome.is_none() && replicated.is_none(),
+            "they are of a change that was not made"
+        );
+    }
 }
