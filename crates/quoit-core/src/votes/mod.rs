@@ -89,7 +89,7 @@ impl Voters {
             }
         }
         if !sloppy || orphaned == 0 {
-            return voters;
+            return voters.checked(n_val, sloppy);
         }
         for node in order.filter(|node| is_up(*node)).take(orphaned as usize) {
             voters.voters.push(Voter { node, primary: 0, fallback_votes: 1 });
@@ -102,16 +102,37 @@ impl Voters {
             };
             fewest.fallback_votes += 1;
         }
-        voters
+        voters.checked(n_val, sloppy)
+    }
+
+    /// Returns an assignment of `n_val` positions. Debug builds check what the counting of votes relies on.
+    fn checked(self, n_val: u32, sloppy: bool) -> Self {
+        let is_first = |(place, voter): (usize, &Voter)| {
+            self.iter().position(|other| other.node == voter.node) == Some(place)
+        };
+        debug_assert!(self.iter().enumerate().all(is_first), "a node is among the voters once");
+        debug_assert!(self.iter().all(|voter| voter.votes() > 0), "each voter has a vote");
+        debug_assert!(self.votes() <= n_val, "a position has one vote");
+        debug_assert!(
+            sloppy || self.primary_votes() == self.votes(),
+            "strict quorums have no fallbacks"
+        );
+        debug_assert!(
+            !sloppy || self.voters.is_empty() || self.votes() == n_val,
+            "in a sloppy quorum each position has a vote while any node is up"
+        );
+        self
     }
 
     /// Turns the primary votes of some nodes into fallback votes, because these nodes know only a part of
     /// what was written.
     pub(crate) fn demote(&mut self, knows_a_part: impl Fn(NodeIndex) -> bool) {
+        let votes_before = self.votes();
         for voter in self.voters.iter_mut().filter(|voter| knows_a_part(voter.node)) {
             voter.fallback_votes += voter.primary;
             voter.primary = 0;
         }
+        debug_assert_eq!(self.votes(), votes_before, "a demoted node keeps its votes");
     }
 
     /// The nodes with their votes, most preferred first.

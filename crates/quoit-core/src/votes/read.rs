@@ -120,6 +120,7 @@ impl ReadTally {
             return ReadState::Open;
         }
         let need = &self.need;
+        debug_assert!(voters.votes() <= need.n_val, "the voters are those of the read's replicas");
         let (good, primary, nodes) = self.counts(voters);
         let good_enough = good + u32::from(planted!(CountsReadsShort)) >= need.r;
         if good_enough && primary >= need.pr && nodes >= need.node_confirms {
@@ -140,6 +141,11 @@ impl ReadTally {
     /// The quorum that is not met, with the votes or nodes that it has.
     pub(crate) fn give_up(&self, voters: &Voters) -> Result<ReadState, RequestError> {
         let need = &self.need;
+        debug_assert_eq!(
+            self.state(voters),
+            ReadState::Open,
+            "a read that has its answers goes on"
+        );
         let (good, primary, nodes) = self.counts(voters);
         let missing = self.missing_votes(voters);
         if !need.notfound_ok && good == 0 && missing > 0 && missing + need.r > need.n_val {
@@ -154,6 +160,7 @@ impl ReadTally {
             let (kind, wanted) = (QuorumKind::Pr, need.pr);
             return Err(RequestError::Unsatisfied { kind, wanted, got: primary });
         }
+        debug_assert!(nodes < need.node_confirms, "a quorum that is not met is named");
         Err(RequestError::InsufficientNodes { have: nodes, wanted: need.node_confirms })
     }
 
@@ -170,12 +177,15 @@ impl ReadTally {
             .answers
             .iter()
             .filter(|(_, answer)| *answer == NodeAnswer::Found || self.need.notfound_ok);
-        good.filter_map(|(node, _)| voters.of(*node)).fold(
+        let (votes, primary, nodes) = good.filter_map(|(node, _)| voters.of(*node)).fold(
             (0, 0, 0),
             |(votes, primary, nodes), voter| {
                 (votes + votes_of(voter), primary + voter.primary, nodes + 1)
             },
-        )
+        );
+        debug_assert!(votes <= voters.votes(), "the votes of a node count once");
+        debug_assert!(primary <= votes, "a primary's vote is a vote");
+        (votes, primary, nodes)
     }
 
     /// True if every primary that is up has answered.

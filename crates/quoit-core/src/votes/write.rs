@@ -56,6 +56,7 @@ impl WriteTally {
     ///
     /// The quorum that can't be met, with the number of votes or nodes that there are.
     pub(crate) fn check(need: &WriteNeed, layouts: &[Voters]) -> Result<(), RequestError> {
+        debug_assert!(!layouts.is_empty(), "a write goes by at least one layout");
         for voters in layouts {
             let (up, votes) = (voters.primary_votes(), voters.votes());
             if up < need.pw {
@@ -109,6 +110,7 @@ impl WriteTally {
     ///
     /// The first quorum that is not met, with the votes or nodes that it has so far.
     pub(crate) fn missing(&self, layouts: &[Voters]) -> Result<(), RequestError> {
+        debug_assert!(!layouts.is_empty(), "a write that no layout asks for has no quorum");
         let count = if planted!(SatisfiesOneLayout) { 1 } else { layouts.len() };
         layouts.iter().take(count).try_for_each(|voters| self.missing_in(self.counts(voters)))
     }
@@ -141,6 +143,10 @@ impl WriteTally {
         for node in &self.synced {
             counts.synced += voters.of(*node).map_or(0, super::Voter::votes);
         }
+        debug_assert!(counts.accepted <= voters.votes(), "the votes of a node count once");
+        debug_assert!(counts.synced <= counts.accepted, "a node that has synced has accepted");
+        debug_assert!(counts.primary <= counts.accepted, "a primary's vote is a vote");
+        debug_assert!(counts.nodes <= counts.accepted, "each voter has a vote");
         counts
     }
 }
