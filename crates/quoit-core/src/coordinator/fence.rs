@@ -236,6 +236,7 @@ impl HeldGrants<'_> {
     /// Takes the numbers for a write that is about to be sent. This node's own right ends, and no grant
     /// is given back.
     pub(crate) fn use_up(&mut self) -> GrantNumbers {
+        debug_assert!(!self.numbers.is_empty(), "a write is sent under grants that it holds");
         self.own = None;
         std::mem::take(&mut self.numbers)
     }

@@ -1,7 +1,7 @@
 //! Decides whether the grants of a write are enough. Pure.
 
 use crate::error::{QuorumKind, RequestError};
-use crate::votes::{NodeIndex, Voters};
+use crate::votes::{NodeIndex, Voter, Voters};
 use quoit_planted::planted;
 
 /// The answer of a primary to a request for a grant.
@@ -43,17 +43,23 @@ pub(crate) fn decide(
     reads: usize,
     answers: &[(NodeIndex, GrantAnswer)],
 ) -> GrantDecision {
+    debug_assert!(!layouts.is_empty(), "a majority is one of at least one layout");
     let wanted = majority(n_val);
     for (index, voters) in layouts.iter().enumerate() {
         let votes = |counts: &dyn Fn(GrantAnswer) -> bool| -> u32 {
-            let counted = answers.iter().filter(|(_, answer)| counts(*answer));
-            counted.map(|(node, _)| voters.of(*node).map_or(0, |voter| voter.primary)).sum()
+            // Counts voters and not answers, so that a node that answers twice has its votes once.
+            let has_answered = |voter: &&Voter| {
+                let mut of_voter = answers.iter().filter(|(node, _)| *node == voter.node);
+                of_voter.any(|(_, answer)| counts(*answer))
+            };
+            voters.iter().filter(has_answered).map(|voter| voter.primary).sum()
         };
         let is_granted = |answer| match answer {
             GrantAnswer::Granted { is_complete } => is_complete || index != reads,
             GrantAnswer::HeldByOther | GrantAnswer::Failed => false,
         };
         let got = votes(&is_granted);
+        debug_assert!(got <= n_val, "a position is granted once");
         if got >= wanted {
             continue;
         }

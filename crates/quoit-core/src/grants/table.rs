@@ -48,7 +48,12 @@ impl GrantTable {
             // Copied, because the name is a slice of a connection's buffer and would keep all of it in
             // memory.
             let record = Bytes::copy_from_slice(record);
-            self.latest.insert(record, Latest::Granted { number, lease_ends_us });
+            let former = self.latest.insert(record, Latest::Granted { number, lease_ends_us });
+            debug_assert!(
+                former.is_none_or(|former| former.number() != number),
+                "no two grants have the same number"
+            );
+            debug_assert!(self.latest.len() <= GRANT_COUNT_MAX, "the table keeps to its bound");
         }
         is_free
     }

@@ -194,6 +194,13 @@ fn a_majority_is_needed_in_every_layout_and_of_complete_copies_in_that_for_reads
 }
 
 #[test]
+fn a_primary_that_answers_twice_grants_once() {
+    let layouts = [voters(&[0, 1, 2])];
+    let twice = [(0, GrantAnswer::Granted { is_complete: true }); 2];
+    assert!(matches!(decide(3, &layouts, 0, &twice), GrantDecision::NoMajority(_)));
+}
+
+#[test]
 fn a_full_table_forgets_what_has_run_out_and_else_grants_nothing() {
     let mut table = GrantTable::default();
     for number in 0..GRANT_COUNT_MAX as u64 {
