@@ -104,6 +104,10 @@ impl FirstRound {
             if !request.send(topology, node, wanted, &first.replies) {
                 return Ok(FirstRoundStart::NotHere);
             }
+            debug_assert!(
+                Some(node) != own && !first.waiting.contains(&node),
+                "another node is asked once"
+            );
             first.waiting.push(node);
             first.nodes.add(topology.node(node).id);
             hoped.found(node);
@@ -119,6 +123,10 @@ impl FirstRound {
     /// Adds the digest of this node's copy as its answer.
     pub(crate) fn answer_own(&mut self, digest: Option<u64>) {
         if let Some(own) = self.own {
+            debug_assert!(
+                self.answers.iter().all(|(node, _)| *node != own),
+                "this node's copy answers once"
+            );
             self.answers.push((own, digest));
         }
     }

@@ -224,6 +224,7 @@ impl Coordinator {
             left.extend(step.into_iter().map(|new| new.given));
             return None;
         };
+        debug_assert!(is_there.is_sorted(), "names that are taken are found by their place");
         let mut numbers = Vec::with_capacity(step.len());
         for (place, new) in step.into_iter().enumerate() {
             match is_there.binary_search(&place).is_ok() {
@@ -290,5 +291,18 @@ fn steps(records: Vec<NewRecord>, left: &mut Vec<ImportedObject>) -> Vec<Vec<New
             }
         }
     }
+    // The engine takes the records of one partition, each name once.
+    let are_in_order = |one: &NewRecord, other: &NewRecord| {
+        one.partition == other.partition && one.encoded[..] < other.encoded[..]
+    };
+    debug_assert!(
+        steps.iter().all(|step| step.is_sorted_by(are_in_order)),
+        "a step has records of one partition, and each name once"
+    );
+    let size_bytes = |step: &[NewRecord]| step.iter().map(|new| new.bytes.len()).sum::<usize>();
+    debug_assert!(
+        steps.iter().all(|step| step.len() == 1 || size_bytes(step) <= STEP_BYTES),
+        "a step of several records keeps to its bound"
+    );
     steps
 }

@@ -43,6 +43,9 @@ use quoit_store::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
 
+/// Size in bytes up to which debug builds decode the plain objects that they write.
+const CHECKED_BYTES_MAX: usize = 4 << 10;
+
 /// An object as it is passed to a reader.
 #[derive(Debug)]
 pub enum ShownObject<'a> {
@@ -294,8 +297,7 @@ impl Coordinator {
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);
         let before = if blind { Before::Skip } else { Before::Front };
-        let mut fault = None;
-        let mut replicated = None;
+        let (mut fault, mut replicated) = (None, None);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let start = out.len();
             match self.replace_plain(write, &at, props, policy, stored, out) {
@@ -315,6 +317,7 @@ impl Coordinator {
         };
         let updated = self.local.records.update_plain(&at, before, Access::NoWait, &mut change);
         let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
+        debug_assert!(!replicates || replicated.is_some(), "a cluster's write is sent to others");
         self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         Ok(Some(match replicated.filter(|_| replicates) {
             None => {
@@ -374,8 +377,13 @@ impl Coordinator {
         let start = out.len();
         object.encode_into(out);
         self.check_size(at.key, (out.len() - start) as u64)?;
+        let digest = object.digest();
+        debug_assert!(
+            out.len() - start > CHECKED_BYTES_MAX || is_stored_with(digest, &out[start..]),
+            "a plain object is read with the digest that it is written with"
+        );
         Ok(Some(RecordMeta {
-            digest: object.digest(),
+            digest,
             tombstone: false,
             n_val_class: RecordMeta::class_of(props.n_val),
             expires_at_secs: object.expires_at_secs.unwrap_or(0),
@@ -403,6 +411,11 @@ fn ticket_of(
         (Applied::Kept | Applied::WouldBlock, None) => Ok(None),
         (Applied::Kept | Applied::WouldBlock, Some(fault)) => Err(fault),
     }
+}
+
+/// True if these bytes are an object with this digest.
+fn is_stored_with(digest: u64, stored: &[u8]) -> bool {
+    decode(&Bytes::copy_from_slice(stored)).is_ok_and(|object| object.digest() == digest)
 }
 
 /// The stored object if it is plain, possibly without its value.

@@ -124,7 +124,10 @@ impl Accepted<'_> {
             Some(SentForm::Object(replicated)) => {
                 Some(SentForm::Granted(Box::new(GrantedObject { replicated, grants })))
             }
-            sent => sent,
+            sent => {
+                debug_assert!(sent.is_none(), "a write under grants is sent as an object");
+                sent
+            }
         };
     }
 }
@@ -331,6 +334,14 @@ impl Coordinator {
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
         let Accepted { at, quorums, object, ticket, sent } = accepted;
+        debug_assert!(
+            ticket.is_some() || sent.is_none(),
+            "a write that is sent to others is in this node's log"
+        );
+        debug_assert!(
+            ticket.is_none() || sent.is_some() || topology.is_alone(),
+            "a write in the log of a cluster's node is sent to the other replicas"
+        );
         match (ticket, sent) {
             (Some(ticket), Some(sent)) => {
                 let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);

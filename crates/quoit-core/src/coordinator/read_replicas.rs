@@ -324,6 +324,23 @@ impl<'a> ReadRun<'a> {
             }
             Reach::Unknown => self.fail(node),
         }
+        self.check();
+    }
+
+    /// Checks in debug builds that the lists of nodes agree with each other and with the voters.
+    fn check(&self) {
+        let answers = self.answers.iter().map(|(node, _)| *node);
+        let waiting = self.waiting.iter().map(|(node, _)| *node);
+        let mut in_use = answers.chain(waiting).chain(self.voters.iter().map(|voter| voter.node));
+        debug_assert!(
+            in_use.all(|node| !self.failed.contains(&node)),
+            "a node that has failed neither answers nor votes"
+        );
+        let mut waiting = self.waiting.iter().map(|(node, _)| Some(*node));
+        debug_assert!(
+            self.own_read.is_none() || waiting.any(|node| node == self.topology.own()),
+            "a read of this node's copy is waited for"
+        );
     }
 
     /// Notes that this node's copy can't be read.
@@ -363,6 +380,7 @@ impl<'a> ReadRun<'a> {
             (ReadEvent::Own(Err(fault)), Some(own)) => self.own_failed(own, &fault),
             (ReadEvent::Own(_), None) => {}
         }
+        self.check();
         Ok(())
     }
 

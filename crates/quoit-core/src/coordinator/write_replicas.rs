@@ -188,7 +188,22 @@ impl<'a> WriteRun<'a> {
             }
         }
         run.spread();
+        run.check();
         run
+    }
+
+    /// Checks in debug builds that the lists of nodes agree with each other and with the voters.
+    fn check(&self) {
+        let mut of_lists = self.waiting.iter().chain(&self.wanting).chain(&self.failed);
+        debug_assert!(
+            of_lists.all(|node| self.sent.contains(node)),
+            "only nodes that were sent the write answer, fail or want it whole"
+        );
+        let mut voters = self.layouts.iter().flat_map(|voters| voters.iter());
+        debug_assert!(
+            voters.all(|voter| !self.failed.contains(&voter.node)),
+            "a node that has failed has no vote"
+        );
     }
 
     /// Sends the object to all nodes that should have it and were not sent it yet. If a node fails at
@@ -300,6 +315,7 @@ impl<'a> WriteRun<'a> {
                 _ => self.fail(node),
             }
         }
+        self.check();
         Ok(())
     }
 
@@ -409,6 +425,7 @@ impl<'a> WriteRun<'a> {
                 self.fail(node);
             }
         }
+        self.check();
         None
     }
 

@@ -175,6 +175,7 @@ impl Coordinator {
                     false => RequestError::AllNodesDown,
                 });
             };
+            debug_assert!(!tried.contains(&node), "a topology's candidate is asked once");
             let left = deadline.saturating_duration_since(Instant::now());
             forwarding.header.layout_version = topology.newest_layout();
             forwarding.header.props_changed_at = self.local.control.read().props_changed_at();
