@@ -221,6 +221,12 @@ impl Replica {
             may_be_damaged,
         };
         let taken = take(&self.local.records, at, incoming, needs_ticket, access, &around)?;
+        // The caller would take the object for one that is stored.
+        assert!(taken.is_some() || access == Access::NoWait, "an engine that may wait does so");
+        debug_assert!(
+            !needs_ticket || taken != Some(ApplyOutcome::Known),
+            "a caller that waits for the sync has a ticket"
+        );
         if let Some(ApplyOutcome::Written(_, meta)) = &taken {
             self.note_written(at.partition, at.encoded);
             if meta.tombstone {
@@ -356,7 +362,7 @@ fn take(
                 return Ok(Some(ApplyOutcome::Nothing));
             }
             // Only the front of a record can leave the verdict undecided.
-            _ => {}
+            _ => debug_assert!(matches!(before, Some(Before::Front)), "a whole record decides"),
         }
     }
     Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))

@@ -119,6 +119,9 @@ pub(super) fn take_in_pages(
         (Some(Applied::Written(ticket)), Some(meta)) => {
             Some(Some(ApplyOutcome::Written(ticket, meta)))
         }
-        (Some(Applied::Written(_) | Applied::Kept), _) => Some(Some(ApplyOutcome::Known)),
+        (Some(applied @ (Applied::Written(_) | Applied::Kept)), _) => {
+            debug_assert_eq!(applied, Applied::Kept, "a record that was written has a new form");
+            Some(Some(ApplyOutcome::Known))
+        }
     })
 }

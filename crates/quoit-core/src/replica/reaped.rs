@@ -81,6 +81,13 @@ pub(crate) fn merge_with_reaped(
         return Some(object.clone());
     }
     let merged = merge(tombstone, object, rule);
+    debug_assert!(
+        rule != MergeRule::Causal
+            || tombstone.has_data_type()
+            || object.has_data_type()
+            || merged.clock.descends(&tombstone.clock),
+        "an object that is merged with a reaped tombstone has seen it"
+    );
     (merged.digest() != tombstone.digest()).then_some(merged)
 }
 
