@@ -121,6 +121,10 @@ impl RecordDelivery {
         records: &[&(Bytes, Record)],
         clocks: Vec<Bytes>,
     ) -> Result<HandedCounts, TransferError> {
+        debug_assert!(
+            clocks.is_empty() || clocks.len() == records.len(),
+            "an offer has no clocks or one for each record"
+        );
         let began = Instant::now();
         let wanted = self.offer(peer, partition, records, clocks).await?;
         let offered_for = began.elapsed();

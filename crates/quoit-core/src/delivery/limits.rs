@@ -69,6 +69,10 @@ impl Meter {
             0 => self.sent_bytes as f64,
             _ => allowed_bytes.min(self.sent_bytes as f64),
         };
+        debug_assert!(
+            self.allowed_bytes <= self.sent_bytes as f64,
+            "an idle sender saves up no bytes"
+        );
         self.counted_at = now;
     }
 }

@@ -64,6 +64,10 @@ impl LatencyJudge {
             (Some(_), TransferActivity::Least) => mixed(self.calm_us, interval_us, LEAST_WEIGHT),
             (Some(calm_us), TransferActivity::More) => calm_us.min(present_us),
         });
+        debug_assert!(
+            self.pressure().is_some_and(|pressure| pressure >= 0.0 && pressure.is_finite()),
+            "latencies that are known have a ratio"
+        );
     }
 
     /// Returns the present latency divided by the tolerated one: above 1 is too slow. `None` while
@@ -110,6 +114,7 @@ impl WorkingShare {
     pub(super) fn rest(&mut self) {
         self.share = 1.0;
         self.is_resting = true;
+        self.check();
     }
 
     /// Notes that a transfer begins. If it is the first after a pause and there are requests, the share
@@ -123,6 +128,7 @@ impl WorkingShare {
         if has_requests {
             self.share = self.share_min;
         }
+        self.check();
     }
 
     /// Adjusts the share after an interval. `pressure` is the highest of all nodes concerned.
@@ -136,6 +142,16 @@ impl WorkingShare {
             (false, false) => self.share + (self.share * SHARE_STEP_OF_SMALL).min(SHARE_STEP),
         };
         self.share = wanted.clamp(self.share_min, 1.0);
+        self.check();
+    }
+
+    /// Checks in debug builds that transfers always work for some time and never for more than all of it.
+    fn check(&self) {
+        debug_assert!(self.share_min > 0.0, "transfers never stop");
+        debug_assert!(
+            (self.share_min..=1.0).contains(&self.share),
+            "the share is a part of the time, and not below the minimum"
+        );
     }
 }
 

@@ -175,7 +175,8 @@ impl ProgressReport {
 
 impl Drop for ProgressReport {
     fn drop(&mut self) {
-        self.active.by_number.lock().remove(&self.number);
+        let ended = self.active.by_number.lock().remove(&self.number);
+        debug_assert!(ended.is_some(), "a transfer is under way until its report ends");
     }
 }
 

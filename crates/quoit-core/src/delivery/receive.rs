@@ -9,6 +9,7 @@ use crate::replica::{ApplyOutcome, Replicated};
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::object::Object;
+use quoit_number::length_u32;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
 use quoit_store::error::StoreError;
@@ -45,7 +46,7 @@ impl RecordDelivery {
             return Err(Refusal::Malformed("an offer has a digest for each key".to_owned()));
         }
         let mut wanted = vec![0; offer.keys.len().div_ceil(8)];
-        let mut known_count = 0;
+        let mut known_count = 0_u32;
         for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
             let place = self.local.place(key, offer.partition)?;
             let head = match self.local.engine.head(&place.at()) {
@@ -61,6 +62,11 @@ impl RecordDelivery {
                 wanted[index / 8] |= 1 << (index % 8);
             }
         }
+        debug_assert_eq!(
+            wanted.iter().map(|byte: &u8| byte.count_ones()).sum::<u32>() + known_count,
+            length_u32(offer.keys.len()),
+            "an offered record is known here or wanted"
+        );
         if known_count > 0 {
             self.local.engine.sync().map_err(RequestError::from)?;
         }

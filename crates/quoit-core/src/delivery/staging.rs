@@ -5,6 +5,8 @@
 //! silent for too long. A durable note is written before the first page, so that a restarted node finds
 //! and removes pages whose root did not arrive.
 
+mod state;
+
 use super::RecordDelivery;
 use super::hand::meta_of;
 use crate::error::RequestError;
@@ -25,13 +27,12 @@ use quoit_wire::internode::staging::{
     DropStaging, FinishStaging, OpenStaging, PagesStaged, StagePages, StagingDecision,
     StagingDropped, StagingFinished, StagingOpened,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use state::{LeftOver, Staging, StagingState};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-/// Largest number of records that are staged at the same time: the names of their pages are in memory.
-const STAGING_COUNT_MAX: usize = 8;
 /// Time of silence after which a sender counts as gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The same for a sender that can't be reached.
@@ -42,92 +43,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The records that are being staged.
 #[derive(Default)]
 pub(super) struct Stagings(Mutex<StagingState>);
-
-#[derive(Default)]
-struct StagingState {
-    left: LeftOver,
-    by_number: BTreeMap<u64, Staging>,
-    /// Names of records whose staging is being opened.
-    opening: BTreeSet<Bytes>,
-}
-
-/// State of the pages that earlier processes staged without finishing.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-enum LeftOver {
-    /// They are being looked for.
-    #[default]
-    Maybe,
-    /// There are none.
-    Nothing,
-    /// They could not be found or removed. That is tried again from time to time.
-    Stays,
-}
-
-/// A record that is being staged.
-struct Staging {
-    from: NodeId,
-    pages: StagedPages,
-    /// Size of each staged page, in bytes.
-    sizes: BTreeMap<PageName, u32>,
-    /// Time of the sender's last message.
-    heard_at: Instant,
-    /// True while a task works on the pages.
-    is_busy: bool,
-    /// True if the pages are to be removed when that task ends.
-    is_dropped: bool,
-}
-
-impl Staging {
-    fn page_bytes(&self) -> u64 {
-        self.sizes.values().map(|size_bytes| u64::from(*size_bytes)).sum()
-    }
-}
-
-impl StagingState {
-    /// Returns whether there is room for the pages of a record. If so, notes that its staging is being
-    /// opened.
-    fn begin_opening(&mut self, key: &Bytes) -> StagingDecision {
-        let comes = self.by_number.values().any(|each| each.pages.key == *key);
-        let count = self.by_number.len() + self.opening.len();
-        match self.left {
-            LeftOver::Stays => return StagingDecision::Whole,
-            LeftOver::Maybe => return StagingDecision::Busy,
-            LeftOver::Nothing => {}
-        }
-        if comes || count >= STAGING_COUNT_MAX || !self.opening.insert(key.clone()) {
-            return StagingDecision::Busy;
-        }
-        StagingDecision::Open
-    }
-
-    /// Drops a staging. Returns it for removal, unless a task works on its pages: then that task removes
-    /// it.
-    fn drop_staging(&mut self, number: u64) -> Option<Staging> {
-        let staging = self.by_number.get_mut(&number)?;
-        staging.is_dropped = true;
-        if staging.is_busy { None } else { self.by_number.remove(&number) }
-    }
-
-    /// Begins work on the pages of a staging; `None` if there is no such staging of this sender, or it is
-    /// busy.
-    fn begin(&mut self, number: u64, from: NodeId) -> Option<&mut Staging> {
-        let staging = self.by_number.get_mut(&number)?;
-        if staging.from != from || staging.is_busy || staging.is_dropped {
-            return None;
-        }
-        staging.is_busy = true;
-        staging.heard_at = Instant::now();
-        Some(staging)
-    }
-
-    /// Ends work on the pages of a staging. Returns the staging if it is to be removed.
-    fn end(&mut self, number: u64) -> Option<Staging> {
-        let staging = self.by_number.get_mut(&number)?;
-        staging.is_busy = false;
-        staging.heard_at = Instant::now();
-        if staging.is_dropped { self.by_number.remove(&number) } else { None }
-    }
-}
 
 /// Result of opening a staging.
 enum Opened {
@@ -281,21 +196,15 @@ impl RecordDelivery {
             return Ok(Opened::Told(room));
         }
         let begun = self.local.records.begin_staged(&at);
-        let mut state = self.stagings.0.lock();
-        state.opening.remove(&open.key);
-        let begun = begun.map_err(RequestError::from)?;
-        let Some((pages, ticket)) = begun else { return Ok(Opened::Told(StagingDecision::Whole)) };
-        let number = pages.generation;
-        let staging = Staging {
-            from,
-            pages,
-            sizes: BTreeMap::new(),
-            heard_at: Instant::now(),
-            is_busy: false,
-            is_dropped: false,
+        let opened = match &begun {
+            Ok(Some((pages, _))) => Some(Staging::new(from, pages.clone())),
+            Ok(None) | Err(_) => None,
         };
-        state.by_number.insert(number, staging);
-        Ok(Opened::Open(number, ticket))
+        self.stagings.0.lock().end_opening(&open.key, opened);
+        Ok(match begun.map_err(RequestError::from)? {
+            Some((pages, ticket)) => Opened::Open(pages.generation, ticket),
+            None => Opened::Told(StagingDecision::Whole),
+        })
     }
 
     pub(crate) fn serve_stage_pages(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
@@ -377,7 +286,7 @@ impl RecordDelivery {
             let unite = move || delivery.store_staged(&finish, &root, &pages, page_bytes);
             let united = self.local.settings.blocking.behind(unite).await;
             let is_used = matches!(united, Ok(StagedOutcome::Written(..)));
-            let staging = self.stagings.0.lock().by_number.remove(&number);
+            let staging = self.stagings.0.lock().finish(number);
             if let Some(staging) = staging.filter(|_| !is_used) {
                 self.remove_staged(staging).await;
             }

@@ -75,7 +75,12 @@ impl Yielding {
     /// but those as slow as before.
     pub(crate) fn stride(&self, full: usize) -> usize {
         let share = self.share().max(STRIDE_MIN);
-        index(whole((full as f64 * share).ceil()))
+        let stride = index(whole((full as f64 * share).ceil()));
+        debug_assert!(
+            stride <= full && (stride > 0 || full == 0),
+            "a step is a part of its full size"
+        );
+        stride
     }
 
     /// Rests after work of this duration, as the present share says.
