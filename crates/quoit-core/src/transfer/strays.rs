@@ -65,6 +65,7 @@ impl Page {
 pub(super) fn next_count(records: &[(Bytes, Record)], most: usize) -> usize {
     let size_bytes: u64 = records.iter().map(|(_, record)| size_of(record)).sum();
     let count = (records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
+    debug_assert!(most > 0, "a page has room for a record");
     count.map_or(most, |count| index(count).clamp(1, most))
 }
 
@@ -126,6 +127,8 @@ impl Transfers {
         report: &ProgressReport,
     ) -> Result<bool, TransferError> {
         let clocks = self.clocks(records).await?;
+        debug_assert_eq!(destinations.len(), records.len(), "each record has a destination");
+        debug_assert_eq!(clocks.len(), records.len(), "each record has a clock");
         type Offered<'r> = (Vec<&'r (Bytes, Record)>, Vec<Bytes>);
         let mut by_node: BTreeMap<NodeId, Offered<'_>> = BTreeMap::new();
         let mut leaving = Vec::new();
@@ -137,6 +140,7 @@ impl Transfers {
                 clocks.push(clock.clone());
             }
             if !stays {
+                debug_assert!(!nodes.is_empty(), "a record leaves for at least one other node");
                 leaving.push((record.0.clone(), record.1.meta.digest));
             }
         }
@@ -251,6 +255,8 @@ impl Transfers {
         }
         let missing = self.local.unreachable(&nodes);
         match missing.is_empty() {
+            // A record leaves only when another node has it.
+            true if nodes.is_empty() && !stays => Destination::unknown(),
             true => {
                 let count = if planted!(HandsToOnePrimary) { 1 } else { nodes.len() };
                 Destination::At { nodes: nodes.into_iter().take(count).collect(), stays }
@@ -266,12 +272,13 @@ enum Destination {
     /// All of them can be reached. `stays` is true if this node is a primary, too, and keeps the record.
     At { nodes: Vec<NodeId>, stays: bool },
     /// Some can't be reached now: those in `missing`. If `missing` is empty, the nodes are not known,
-    /// because the bucket type is not known.
+    /// because the bucket type is not known or no primary is a member.
     Away { missing: BTreeSet<NodeId> },
 }
 
 impl Destination {
-    /// The home of a record whose bucket type this node does not know yet.
+    /// The home of a record whose bucket type this node does not know yet, or whose primaries have all
+    /// been removed.
     const fn unknown() -> Self {
         Self::Away { missing: BTreeSet::new() }
     }
