@@ -98,6 +98,7 @@ impl Transfers {
     /// Hands the earlier records of one of this node's own copies to the other primaries of the
     /// partition.
     pub(super) async fn share_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
+        debug_assert_eq!(copy.loss, 0, "a copy that lost records is shared with no node");
         if self.hand_strays(copy.partition, true).await? == WalkResult::Clean {
             self.copies.lock().shared.insert(copy);
         }

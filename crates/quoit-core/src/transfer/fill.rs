@@ -51,6 +51,7 @@ impl Fills {
         if raised_at > self.raised_at {
             *self = Self { raised_at, left, ..*self };
             self.settle();
+            self.check();
         }
     }
 
@@ -60,6 +61,7 @@ impl Fills {
         if raised_at == self.raised_at {
             self.left.remove(&partition);
             self.settle();
+            self.check();
         }
     }
 
@@ -68,6 +70,16 @@ impl Fills {
         if self.left.is_empty() {
             self.filled = self.raised_at;
         }
+    }
+
+    /// Checks in debug builds that a raise is reported as filled exactly when no partition is left.
+    fn check(&self) {
+        debug_assert!(self.filled <= self.raised_at, "only a raise that has begun is filled");
+        debug_assert_eq!(
+            self.left.is_empty(),
+            self.filled == self.raised_at,
+            "a raise is filled when no partition is left"
+        );
     }
 }
 

@@ -69,6 +69,10 @@ impl Transfers {
         let delivered = loop {
             let taken = self.hints.take(to, self.local.settings.page_records_max.0);
             let Some((partition, _)) = taken.first().copied() else { break Ok(()) };
+            debug_assert!(
+                taken.iter().all(|(other, _)| *other == partition),
+                "references that are taken together are of one partition"
+            );
             let report = self.delivery.begin(partition, Kind::Hints, Some(to));
             let identities = taken.iter().map(|(_, identity)| *identity).collect();
             match self.deliver_records(&peer, partition, identities, &report).await {

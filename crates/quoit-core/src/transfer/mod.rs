@@ -161,7 +161,8 @@ impl Transfers {
                 while self.may_begin(running.len()) {
                     let Some(job) = jobs.next() else { break };
                     let transfers = Arc::clone(self);
-                    running_jobs.insert(job);
+                    let is_new = running_jobs.insert(job);
+                    debug_assert!(is_new, "a job runs once at a time");
                     running.spawn(async move { transfers.run_job(job).await });
                 }
                 tokio::select! {

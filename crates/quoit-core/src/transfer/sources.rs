@@ -60,7 +60,13 @@ pub(super) fn sources_after_loss(
     let count = if planted!(HearsOneSource) { 1 } else { others.len() };
     let whole = others.iter().copied().filter(|node| is_whole(*node));
     let whole: BTreeSet<NodeId> = whole.take(count).collect();
-    if whole.is_empty() { others.clone() } else { whole }
+    let sources = if whole.is_empty() { others.clone() } else { whole };
+    debug_assert_eq!(
+        sources.is_empty(),
+        others.is_empty(),
+        "a copy that lost records has sources while another node holds the partition"
+    );
+    sources
 }
 
 /// True if the copy of `to` replaces the copy of a node that can't be expected to hand anything over.
