@@ -41,6 +41,7 @@ impl CountedDamage {
             recent.insert(*record);
             new_count += usize::from(!was_known);
         }
+        known.check();
         new_count
     }
 
@@ -67,6 +68,23 @@ impl CountedDamage {
     pub(super) fn end_round(&self) {
         let mut known = self.0.lock();
         known.former = mem::take(&mut known.recent);
+        known.check();
+    }
+}
+
+impl KnownDamage {
+    /// Number of records up to which debug builds compare the two sets.
+    const CHECKED_COUNT_MAX: usize = 64;
+
+    /// Checks in debug builds that each record is known once, and that the records keep to their bound.
+    fn check(&self) {
+        let Self { recent, former } = self;
+        let count = recent.len() + former.len();
+        debug_assert!(count <= KNOWN_COUNT_MAX, "the known records keep to their bound");
+        debug_assert!(
+            count > Self::CHECKED_COUNT_MAX || recent.is_disjoint(former),
+            "a record that was met again is known from this round alone"
+        );
     }
 }
 

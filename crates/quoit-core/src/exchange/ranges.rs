@@ -182,6 +182,7 @@ impl ComparedCopies<'_> {
                     records.large_fields(at, &path, &ranges, left_count)
                 };
                 let Some(large) = self.own.aside(within).await? else { return Ok(None) };
+                debug_assert!(large.len() <= left_count, "no more fields than asked for are found");
                 left_count -= large.len();
                 paths.extend(large);
             }
@@ -207,6 +208,7 @@ impl ComparedCopies<'_> {
             let (field, ranges) = (path.to_vec(), asked.clone());
             let own = self.own.aside(move |records, at| records.range_figures(at, &field, &ranges));
             let Some((_, own)) = own.await? else { return Ok(None) };
+            debug_assert_eq!(own.len(), asked.len(), "each range has figures");
             let digests = own.iter().map(|figures| figures.digest).collect();
             let compare = CompareRanges { of: self.of_field(path, asked.clone()), digests };
             let (compared, _) = self.call(METHOD_COMPARE_RANGES, &compare, b"").await?;

@@ -31,6 +31,7 @@ async fn compared(
 ) -> Result<Option<RangesCompared>, RequestError> {
     let figures = own.aside(move |records, at| records.range_figures(at, &path, &ranges));
     let Some((_, figures)) = figures.await? else { return Ok(None) };
+    debug_assert_eq!(figures.len(), digests.len(), "each range has figures and a digest");
     let mut compared = RangesCompared::default();
     for ((place, own), theirs) in (0..).zip(figures).zip(digests) {
         if own.digest != theirs {

@@ -219,6 +219,10 @@ impl AntiEntropy {
                 .try_for_each(|(key, class)| anti_entropy.delivery.refile(partition, key, *class))
         };
         self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
+        debug_assert!(
+            plan.pull.iter().all(|tag| plan.known.contains_key(tag)),
+            "a pull tells what this node has of each tag"
+        );
         Ok(plan)
     }
 

@@ -105,6 +105,10 @@ pub(super) fn answer(
     asked: &exchange::Compare,
     all: &[SharedPartition],
 ) -> Result<Result<exchange::Compared, MalformedMessage>, StoreError> {
+    debug_assert!(
+        all.is_sorted_by(|one, other| one.partition < other.partition),
+        "shared partitions are found by their number"
+    );
     let Some(theirs) = digests_of(asked) else { return Ok(Err(MalformedMessage)) };
     let mut answer = exchange::Compared::default();
     for (place, (number, theirs)) in (0..).zip(asked.partitions.iter().zip(theirs)) {

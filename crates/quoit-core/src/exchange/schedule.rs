@@ -89,7 +89,12 @@ impl Schedule {
 
     /// Notes the end of an exchange. If it was out of turn and failed, it stays due.
     pub(super) fn end(&mut self, node: NodeId, succeeded: bool) {
-        if let Some(turn) = self.turns.get_mut(&node) {
+        let turn = self.turns.get_mut(&node);
+        debug_assert!(
+            turn.as_ref().is_some_and(|turn| turn.is_running),
+            "an exchange that ends has begun, and keeps its node in the schedule"
+        );
+        if let Some(turn) = turn {
             turn.is_running = false;
             if !succeeded {
                 turn.due = turn.due.or(turn.was_due);

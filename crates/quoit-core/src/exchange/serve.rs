@@ -152,6 +152,7 @@ impl AntiEntropy {
             pulled.wanted.extend(known.values().map(|(place, _)| *place));
             pulled.tag_count += 1;
         }
+        debug_assert_eq!(pulled.records.len(), sent.len(), "a record is described and sent");
         Ok((pulled, sent))
     }
 

@@ -73,8 +73,10 @@ pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<TagDiff
 
 /// Encodes tags, which come in ascending order, as the distances between them, with a bit for each.
 pub(super) fn write_tags(tags: impl Iterator<Item = (Tag, bool)>, out: &mut Vec<u64>) {
-    let mut before = 0;
+    let (mut before, mut is_first) = (0, true);
     for (tag, bit) in tags {
+        debug_assert!(is_first || before < tag.number(), "tags come in ascending order");
+        is_first = false;
         out.push((tag.number() - before) << 1 | u64::from(bit));
         before = tag.number();
     }

@@ -118,6 +118,10 @@ impl Walk {
             return Ok(None);
         }
         let steps = self.waiting.split_off(self.waiting.len() - count);
+        debug_assert!(
+            steps.iter().all(|step| !step.must_split || step.range.parts().len() > 0),
+            "a crowded range has parts"
+        );
         let is_one = |one: &RangeStep, other: &RangeStep| {
             (one.partition, one.scope) == (other.partition, other.scope)
         };
@@ -157,11 +161,17 @@ impl Walk {
             } else {
                 let parts: Vec<HashRange> = range.parts().collect();
                 let digests = engine.range_digests(partition, scope, &parts)?;
+                debug_assert_eq!(digests.len(), SPLIT_COUNT, "each part has a digest");
                 ranges.split.push(range.number());
                 ranges.parts.extend(digests.iter().map(|digest| salted(*digest, self.salt)));
                 asked.split.push(*range);
             }
         }
+        debug_assert_eq!(
+            asked.split.len() + asked.listed.len(),
+            steps.len(),
+            "a range is split or listed"
+        );
         Ok((ranges, asked))
     }
 
@@ -276,6 +286,7 @@ fn answer_ranges(
     for (range, theirs) in split.iter().zip(ranges.parts.chunks(SPLIT_COUNT)) {
         let parts: Vec<HashRange> = range.parts().collect();
         let ours = engine.range_digests(partition, scope, &parts)?;
+        debug_assert_eq!(ours.len(), theirs.len(), "each part has two digests");
         let differs = |(place, (ours, theirs)): (usize, (&u64, &u32))| {
             u32::from(salted(*ours, salt) != *theirs) << place
         };
