@@ -73,7 +73,9 @@ impl StraySuspects {
     /// Notes the start of a walk through a partition.
     pub(crate) fn begin(&mut self, partition: Partition) {
         self.waiting.remove(&partition);
-        self.walked.insert(partition);
+        let is_new = self.walked.insert(partition);
+        debug_assert!(is_new, "one walk goes through a partition at a time");
+        self.check();
     }
 
     /// Notes the end of a walk.
@@ -88,6 +90,15 @@ impl StraySuspects {
             WalkResult::WaitsFor(missing) => self.suspect(partition, missing),
             WalkResult::Unfinished => self.suspect(partition, BTreeSet::new()),
         }
+        self.check();
+    }
+
+    /// Checks in debug builds that no partition was cleared after an answer that was not given yet.
+    fn check(&self) {
+        debug_assert!(
+            self.cleared_after.values().all(|answer| *answer <= self.answer),
+            "a walk ends after an answer that was given"
+        );
     }
 
     /// Returns the partitions in which a walk should begin: all that wait for a walk, except those whose

@@ -105,6 +105,7 @@ impl Topology {
             .map(|partition| {
                 let version = state.layouts().for_reads(Partition(partition)).version();
                 let found = live.iter().position(|layout| layout.version() == version);
+                debug_assert!(found.is_some(), "a partition is read by a live layout");
                 u8::try_from(found.unwrap_or_default()).expect("few layouts are live")
             })
             .collect();
@@ -114,7 +115,7 @@ impl Topology {
         let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
         let lost = state.layouts().lost_copies();
         let lost = lost.filter_map(|(partition, id)| Some((partition, place(&id)?)));
-        Self {
+        let built = Self {
             version: state.version(),
             nodes,
             unknown,
@@ -124,7 +125,33 @@ impl Topology {
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
             lost: lost.collect(),
             raised_at: state.raised_at(),
-        }
+        };
+        built.check();
+        built
+    }
+
+    /// Checks in debug builds what look-ups by place and by partition rely on.
+    fn check(&self) {
+        debug_assert!(
+            self.nodes.is_sorted_by(|one, other| one.id < other.id),
+            "each node has one place, in the order of ids"
+        );
+        debug_assert!(
+            self.own.is_none_or(|own| matches!(self.node(own).reach, Reach::Own)),
+            "this node's place is that of this node"
+        );
+        let has_places = |live: &LiveLayout| {
+            live.places.as_ref().map_or(self.nodes.len(), Vec::len) == live.layout.nodes().len()
+        };
+        debug_assert!(self.layouts.iter().all(has_places), "each node of a layout has a place");
+        debug_assert!(
+            self.reads.iter().all(|index| usize::from(*index) < self.layouts.len()),
+            "the layouts for reads are live"
+        );
+        debug_assert!(
+            self.lost.is_sorted_by(|one, other| one < other),
+            "copies that lost records stand in order, each once"
+        );
     }
 
     /// True if a topology built now from the state of this version would be the same.
@@ -242,6 +269,7 @@ impl Topology {
         failed: &[NodeIndex],
     ) -> Voters {
         let ReplicaCount { n_val, filled_n_val } = replicas;
+        debug_assert!(filled_n_val <= n_val, "the filled replicas are some of all");
         let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
         let mut voters = self.voters(live, partition, n_val, sloppy, failed);
         if filled_n_val < n_val && !planted!(CountsUnfilled) {
