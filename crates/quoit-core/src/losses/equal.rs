@@ -78,6 +78,7 @@ impl LossRecovery {
         fates: &BTreeMap<u32, Fate>,
         paged: &[Bytes],
     ) -> Result<bool, ExchangeError> {
+        debug_assert!(compared.classes != 0, "copies are compared in some class");
         let fates = Arc::new(fates.clone());
         let (losses, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
         let drop = move || Ok(losses.drop_incomparable(compared, &dropped, &paged)?);

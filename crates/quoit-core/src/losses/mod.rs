@@ -194,7 +194,10 @@ impl LossRecovery {
 
     /// Drops the records of which other nodes have whole copies, and syncs the removals.
     fn drop_what_others_have(&self, fates: &RecoveryDecisions) -> Result<(), RequestError> {
+        debug_assert!(!is_open(fates), "records are dropped when each fate is decided");
         for (partition, by_n_val) in fates {
+            // Without a decision, all of none would ask for the drop of the whole partition.
+            assert!(!by_n_val.is_empty(), "the records of a partition have an n_val");
             if by_n_val.values().all(|fate| *fate == Fate::Dropped) {
                 self.local.engine.drop_partition(*partition)?;
             } else if by_n_val.values().any(|fate| *fate == Fate::Dropped) {
