@@ -101,6 +101,7 @@ pub(super) fn append_entry(
     salt: u64,
     out: &mut Vec<u8>,
 ) {
+    let start = out.len();
     let length =
         |bytes: &Bytes| u32::try_from(bytes.len()).expect("objects are smaller than 4 GiB");
     let mut body = Xxh3::with_seed(salt);
@@ -119,6 +120,11 @@ pub(super) fn append_entry(
     out.extend_from_slice(&head);
     out.extend_from_slice(&record.name);
     out.extend_from_slice(&record.tombstone);
+    debug_assert_eq!(
+        EntryHead::read(&out[start..], salt).map(|head| head.entry_bytes()),
+        Some(out.len() - start),
+        "an entry is as long as its head says"
+    );
 }
 
 /// A part of a log file.
@@ -158,6 +164,7 @@ impl Iterator for LogParts<'_> {
             return Some((start..self.offset, LogPart::Unknown));
         };
         self.offset = self.bytes.len().min(start + head.entry_bytes());
+        debug_assert!(self.offset > start, "each part has bytes, so the parts come to an end");
         let part = match head.record(&self.bytes.slice(start..self.offset), self.salt) {
             Some(record) => LogPart::Whole(head, record),
             None => LogPart::Damaged(head),

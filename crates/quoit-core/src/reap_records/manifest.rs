@@ -180,6 +180,15 @@ impl ReapManifest {
     }
 
     fn encode(&self) -> Vec<u8> {
+        // The next start would take such a manifest for damaged, and all partitions for having lost records.
+        assert!(
+            self.files.is_sorted_by(|one, next| one.number < next.number),
+            "the files are in order, and the one that grows is the last one"
+        );
+        assert!(
+            self.retired.iter().all(|up_to| *up_to <= self.sequence),
+            "only records that were made have retired"
+        );
         let ring_size = self.ring_size();
         let file_count = u32::try_from(self.files.len()).expect("file numbers have 32 bits");
         let mut bytes = MAGIC.to_vec();
@@ -202,6 +211,12 @@ impl ReapManifest {
         bytes.extend((0..ring_size).map(|index| u8::from(is_lost(index))));
         let checksum = xxh3_64(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
+        let head_and_files_bytes = HEAD_BYTES + FILE_BYTES * self.files.len();
+        debug_assert_eq!(
+            bytes.len(),
+            head_and_files_bytes + 9 * self.retired.len() + CHECKSUM_BYTES,
+            "the manifest has the length by which it is read"
+        );
         bytes
     }
 

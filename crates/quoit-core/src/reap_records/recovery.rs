@@ -186,6 +186,10 @@ impl Recovery<'_> {
             }
         }
         let Self { manifest, files, .. } = self;
+        debug_assert!(
+            active.is_none_or(|number| files.contains_key(&number)),
+            "the file that grows was read"
+        );
         Ok(Recovered { manifest, files, active, next_number, table })
     }
 
@@ -195,6 +199,10 @@ impl Recovery<'_> {
         if let [row] = rows {
             return Ok(vec![*row]);
         }
+        debug_assert!(
+            rows.is_sorted_by_key(|row| row.sequence),
+            "of each name, the last entry is the newest one"
+        );
         let mut newest: BTreeMap<Option<Bytes>, TableRow> = BTreeMap::new();
         for row in rows {
             let file = &self.files[&row.place.file];

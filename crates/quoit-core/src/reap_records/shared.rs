@@ -9,6 +9,9 @@ use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 
+/// Number of reap records up to which each change is followed by a check of all of them, in debug builds.
+const CHECKED_COUNT_MAX: usize = 256;
+
 /// State that readers need.
 pub(super) struct SharedTables {
     pub(super) table: ReapTable,
@@ -69,6 +72,10 @@ impl SharedTables {
         is_in_memory: bool,
     ) {
         let Addition { record, former } = addition;
+        debug_assert!(
+            former.is_none_or(|former| former.sequence < sequence),
+            "a record that replaces another one was made later"
+        );
         let row = TableRow { identity: record.identity, sequence, place };
         match former {
             Some(former) => {
@@ -88,6 +95,31 @@ impl SharedTables {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.live_count += 1;
         }
+    }
+
+    /// Checks, in debug builds and while there are few records, that the table, the files and the records
+    /// in memory agree. A file is removed when it counts no live entry, and a reader relies on the file
+    /// of each row.
+    pub(super) fn check(&self) {
+        if !cfg!(debug_assertions) || self.table.count() > CHECKED_COUNT_MAX {
+            return;
+        }
+        let mut live_counts: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut in_memory_count = 0;
+        for row in self.table.all() {
+            assert!(row.sequence <= self.manifest.sequence, "later records get higher numbers");
+            match self.in_memory.contains_key(&row.sequence) {
+                true => in_memory_count += 1,
+                false => *live_counts.entry(row.place.file).or_default() += 1,
+            }
+        }
+        assert_eq!(in_memory_count, self.in_memory.len(), "each record in memory has a row");
+        for (number, file) in &self.files {
+            let live_count = live_counts.remove(number).unwrap_or(0);
+            assert_eq!(file.live_count, live_count, "a file counts the rows that refer to it");
+            assert!(live_count <= file.entry_count, "each live entry was written or found");
+        }
+        assert!(live_counts.is_empty(), "each row refers to a file that is there");
     }
 }
 

@@ -60,6 +60,10 @@ impl PartitionRows {
     }
 
     fn insert(&mut self, row: TableRow) {
+        debug_assert!(
+            !self.has(row.identity, row.sequence),
+            "a sequence number is given to one record of a partition"
+        );
         let oldest = self.sequence_min.map_or(row.sequence, |oldest| oldest.min(row.sequence));
         self.sequence_min = Some(oldest);
         self.recent.insert((row.identity, row.sequence), row.place);
@@ -73,10 +77,36 @@ impl PartitionRows {
         self.sorted.extend(std::mem::take(&mut self.recent).iter().map(recent_row));
         // These are two sorted runs, which the sort merges in one pass.
         self.sorted.sort_by_key(|row| row.identity);
+        self.check();
+    }
+
+    /// True if there is a row with this identity and sequence number.
+    fn has(&self, identity: Identity, sequence: ReapSequence) -> bool {
+        let mut rows = self.from(identity).take_while(|row| row.identity == identity);
+        rows.any(|row| row.sequence == sequence)
+    }
+
+    /// Checks, in debug builds, the order of the rows and the bound of their sequence numbers. Reads all
+    /// rows; called where all of them were moved.
+    fn check(&self) {
+        debug_assert!(
+            self.sorted.is_sorted_by_key(|row| row.identity),
+            "rows are searched by identity, so they are in that order"
+        );
+        debug_assert_eq!(
+            self.sequence_min.is_some(),
+            self.count() > 0,
+            "a partition has a lowest sequence number while it has rows"
+        );
+        debug_assert!(
+            self.from(Identity(0)).all(|row| Some(row.sequence) >= self.sequence_min),
+            "no row has a lower sequence number than the bound, below which nothing retires"
+        );
     }
 
     /// Replaces a row by another of the same identity.
     fn replace(&mut self, identity: Identity, former: ReapSequence, row: TableRow) {
+        debug_assert!(row.sequence >= former, "the bound of sequence numbers is still one");
         if self.recent.remove(&(identity, former)).is_some() {
             self.recent.insert((row.identity, row.sequence), row.place);
             return;
@@ -84,7 +114,9 @@ impl PartitionRows {
         let start = self.sorted.partition_point(|row| row.identity < identity);
         let of_identity =
             self.sorted[start..].iter_mut().take_while(|row| row.identity == identity);
-        if let Some(found) = of_identity.into_iter().find(|row| row.sequence == former) {
+        let found = of_identity.into_iter().find(|row| row.sequence == former);
+        debug_assert!(found.is_some(), "a row is replaced while the table has it");
+        if let Some(found) = found {
             *found = row;
         }
     }
@@ -108,6 +140,7 @@ impl PartitionRows {
         if self.sorted.len() < self.sorted.capacity() / 2 {
             self.sorted.shrink_to_fit();
         }
+        self.check();
         removed
     }
 }
@@ -138,6 +171,17 @@ impl ReapTable {
     pub(super) fn partitions(&self) -> impl Iterator<Item = (Partition, usize)> {
         let counts = (0..).map(Partition).zip(self.rows.iter().map(PartitionRows::count));
         counts.filter(|(_, count)| *count > 0)
+    }
+
+    /// Returns all rows, in the order of partitions and identities.
+    pub(super) fn all(&self) -> impl Iterator<Item = TableRow> {
+        self.rows.iter().flat_map(|rows| rows.from(Identity(0)))
+    }
+
+    /// Checks, in debug builds, that the rows were counted. Called where many rows have gone.
+    fn check_count(&self) {
+        let count = || self.rows.iter().map(PartitionRows::count).sum::<usize>();
+        debug_assert_eq!(self.count, count(), "the table counts its rows");
     }
 
     /// Returns the rows of an identity, which are rarely more than one.
@@ -199,6 +243,7 @@ impl ReapTable {
                 partitions.push(partition);
             }
         }
+        self.check_count();
         partitions
     }
 
@@ -210,6 +255,7 @@ impl ReapTable {
         }
         let removed = rows.retain(|row| row.sequence > up_to);
         self.count -= removed.len();
+        self.check_count();
         removed
     }
 }

@@ -75,6 +75,7 @@ impl LogWriter {
                 places.push(EntryPlace { file: number, offset });
                 append_entry(record, *sequence, durable_bytes, salt, &mut bytes);
             }
+            debug_assert!(places.len() > count_before, "each file gets an entry, so the loop ends");
             let written = {
                 let file = Arc::clone(&shared.read().files[&number].file);
                 file.write_at(&bytes, durable_bytes.into()).and_then(|()| file.sync())
@@ -85,10 +86,13 @@ impl LogWriter {
             }
             let mut shared = shared.write();
             if let Some(file) = shared.files.get_mut(&number) {
+                debug_assert_eq!(file.durable_bytes, durable_bytes, "only one writer appends");
                 file.durable_bytes += length_u32(take(&mut bytes).len());
                 file.entry_count += places.len() - count_before;
             }
         }
+        // A record without a place would be forgotten, though it was reported as made.
+        assert_eq!(places.len(), entries.len(), "each entry has a place in the log");
         Ok(places)
     }
 
@@ -106,7 +110,12 @@ impl LogWriter {
         let mut manifest = self.manifest(shared);
         manifest.files.push(file.named(number));
         manifest.write(&*self.disk)?;
-        shared.write().files.insert(number, file);
+        let mut shared = shared.write();
+        debug_assert!(
+            shared.files.last_key_value().is_none_or(|(last, _)| *last < number),
+            "the file that grows is the last one: recovery looks for new entries only there"
+        );
+        shared.files.insert(number, file);
         self.active = Some(number);
         Ok(number)
     }
@@ -159,6 +168,7 @@ impl LogWriter {
             shared.write().files.remove(&number);
             given_up.push(number);
         }
+        shared.read().check();
         if given_up.is_empty() {
             return Ok(false);
         }
