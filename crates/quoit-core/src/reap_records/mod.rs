@@ -190,6 +190,13 @@ impl ReapRecords {
         if let Err(fault) = settled {
             tracing::warn!(%fault, "reap records are left as the former process left them");
         }
+        self.note_count(&self.shared.read());
+    }
+
+    /// Notes the number of rows. Called, under the lock of the writer, after each change of the table.
+    fn note_count(&self, shared: &SharedTables) {
+        shared.check();
+        self.count.store(shared.table.count(), Ordering::Release);
     }
 
     /// True if there are no reap records. Costs one load.
@@ -263,6 +270,11 @@ impl ReapRecords {
         merge: &dyn Fn(&Bytes, &Bytes) -> Bytes,
     ) -> Result<(), AddReapRecordsError> {
         let mut writer = self.writer.lock();
+        debug_assert_eq!(
+            self.count.load(Ordering::Relaxed),
+            self.shared.read().table.count(),
+            "the number of rows is noted after each change of the table"
+        );
         let additions = self.additions(records, merge)?;
         let new_count = additions.iter().filter(|addition| addition.former.is_none()).count();
         let Self { limits: ReapRecordLimits { count_max, .. }, .. } = *self;
@@ -283,13 +295,14 @@ impl ReapRecords {
         for ((sequence, place), addition) in sequences.zip(places).zip(additions) {
             shared.take_in(addition, sequence, place, writer.is_none());
         }
-        self.count.store(shared.table.count(), Ordering::Release);
+        self.note_count(&shared);
         drop(shared);
-        if replaces_some
-            && let Some(log) = writer.as_mut()
-            && let Err(fault) = log.give_up_files(&self.shared)
-        {
-            tracing::warn!(%fault, "files of reap records that are mostly dead stay");
+        if replaces_some && let Some(log) = writer.as_mut() {
+            if let Err(fault) = log.give_up_files(&self.shared) {
+                tracing::warn!(%fault, "files of reap records that are mostly dead stay");
+            }
+            // Entries that could not be moved are gone.
+            self.note_count(&self.shared.read());
         }
         Ok(())
     }
@@ -383,13 +396,14 @@ impl ReapRecords {
             let known = &mut shared.manifest.retired[usize::from(partition.0)];
             *known = up_to.max(*known);
         }
-        self.count.store(shared.table.count(), Ordering::Release);
+        self.note_count(&shared);
         drop(shared);
         if count > 0
             && let Some(log) = writer.as_mut()
         {
-            log.settle(&self.shared)?;
-            self.count.store(self.shared.read().table.count(), Ordering::Release);
+            let settled = log.settle(&self.shared);
+            self.note_count(&self.shared.read());
+            settled?;
         }
         Ok(count)
     }

@@ -103,6 +103,26 @@ fn beyond_the_bound_none_of_the_records_is_made() {
 }
 
 #[test]
+fn records_that_were_lost_leave_room_for_others_at_once() {
+    let disk = FaultyDisk::new(1);
+    // Each file has one entry.
+    let limits = ReapRecordLimits { count_max: 3, file_bytes_max: 100 };
+    let opened = ReapRecords::open(Arc::new(disk.clone()), ring_size(), limits, 7);
+    let records = opened.expect("the disk works");
+    for partition in 1..4 {
+        add(&records, &[record(partition, u64::from(partition) * 50, 1)]).unwrap();
+    }
+    let file = disk.open(&log::name(1), false).expect("it is there");
+    let name_offset = (log::FILE_HEAD_BYTES + entry::HEAD_BYTES) as u64;
+    file.write_at(&[0xFF], name_offset).expect("the disk works");
+    assert!(all(&records, 1, 9).is_empty(), "its entry is damaged");
+    // The files of dead and damaged entries are given up.
+    add(&records, &[record(2, 100, 2)]).unwrap();
+    assert_eq!(records.stats().count, 2);
+    add(&records, &[record(4, 200, 1)]).expect("there is room");
+}
+
+#[test]
 fn a_record_that_is_made_again_as_it_is_writes_nothing_and_stays_as_old() {
     let disk = FaultyDisk::new(1);
     let records = open(&disk);
