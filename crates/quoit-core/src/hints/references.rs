@@ -125,7 +125,8 @@ impl References {
         let taken: Vec<HintReference> = of_partition.take(limit).copied().collect();
         for reference in &taken {
             target.waiting.remove(reference);
-            target.under_way.insert(*reference);
+            // A reference that was noted again is under way already, and counts once from now on.
+            self.count -= usize::from(!target.under_way.insert(*reference));
         }
         taken
     }

@@ -53,6 +53,21 @@ fn what_is_missed_again_while_it_is_delivered_is_delivered_again() {
 }
 
 #[test]
+fn a_record_that_is_taken_again_while_it_is_delivered_counts_once() {
+    let hints = Hints::in_memory(10);
+    hints.note(node(1), reference(2, 3));
+    let first = hints.take(node(1), 10);
+    hints.note(node(1), reference(2, 3));
+    let again = hints.take(node(1), 10);
+    assert_eq!((&first[..], &again[..]), (&[reference(2, 3)][..], &[reference(2, 3)][..]));
+    hints.delivered(node(1), &again);
+    hints.put_back(node(1), &first);
+    assert_eq!(hints.state.lock().references.count(), 1);
+    hints.delivered(node(1), &hints.take(node(1), 10));
+    assert_eq!(hints.state.lock().references.count(), 0);
+}
+
+#[test]
 fn too_many_hints_become_one_for_their_partition() {
     let hints = Hints::in_memory(3);
     for identity in 0..3 {
