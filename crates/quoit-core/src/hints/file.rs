@@ -55,7 +55,9 @@ impl HintEntry {
         bytes[2..4].copy_from_slice(&partition.0.to_le_bytes());
         bytes[4..20].copy_from_slice(&to.0);
         bytes[20..28].copy_from_slice(&identity.0.to_le_bytes());
+        let start = out.len();
         seal(&bytes, out);
+        debug_assert_eq!(Self::read(&out[start..]), Some(self), "an entry reads as it was written");
     }
 
     /// Reads an entry; `None` if the checksum or the kind is wrong.
@@ -200,6 +202,10 @@ impl HintFile {
     /// If the disk fails. The file has to be rewritten then.
     pub(super) fn append(&mut self, entries: &[u8]) -> Result<(), StoreError> {
         let Some(file) = &self.file else { return Ok(()) };
+        debug_assert!(
+            entries.len() % ENTRY_BYTES == 0 && self.size_bytes % ENTRY_BYTES as u64 == 0,
+            "entries begin at multiples of their size, also behind a torn one"
+        );
         file.write_at(entries, self.size_bytes)?;
         file.sync()?;
         self.size_bytes += entries.len() as u64;
@@ -215,6 +221,7 @@ impl HintFile {
     pub(super) fn rewrite(&mut self, entries: &[u8]) -> Result<(), StoreError> {
         let mut bytes = header();
         bytes.extend_from_slice(entries);
+        debug_assert_eq!(bytes.len() % ENTRY_BYTES, 0, "the head is as long as an entry");
         let file = replace_file(&*self.disk, NAME, &bytes)?;
         self.size_bytes = bytes.len() as u64;
         self.file = Some(file);

@@ -82,6 +82,7 @@ impl References {
             self.note_whole(to, partition);
             return NoteResult::Whole;
         }
+        self.check();
         NoteResult::New
     }
 
@@ -91,6 +92,7 @@ impl References {
         let target = self.targets.entry(to).or_default();
         self.count -= target.drop_partition(partition);
         target.whole_waiting.insert(partition);
+        self.check();
     }
 
     /// Removes a reference, as an entry of the file says.
@@ -113,6 +115,7 @@ impl References {
     pub(super) fn restore(&mut self, to: NodeId, reference: HintReference) {
         let target = self.targets.entry(to).or_default();
         self.count += usize::from(target.waiting.insert(reference));
+        self.check();
     }
 
     /// Takes up to `limit` waiting references of one partition, in order, to be delivered now. Returns
@@ -128,6 +131,7 @@ impl References {
             // A reference that was noted again is under way already, and counts once from now on.
             self.count -= usize::from(!target.under_way.insert(*reference));
         }
+        self.check();
         taken
     }
 
@@ -156,13 +160,16 @@ impl References {
             self.count -= usize::from(was_under_way);
             self.count += usize::from(is_new);
         }
+        self.check();
     }
 
     /// Takes a whole partition to deliver now.
     pub(super) fn take_partition(&mut self, to: NodeId) -> Option<Partition> {
         let target = self.targets.get_mut(&to)?;
         let partition = target.whole_waiting.pop_first()?;
-        target.whole_under_way.insert(partition);
+        let is_new = target.whole_under_way.insert(partition);
+        debug_assert!(is_new, "a partition is delivered to a node once at a time");
+        self.check();
         Some(partition)
     }
 
@@ -189,6 +196,7 @@ impl References {
         if let Some(target) = self.targets.remove(&to) {
             self.count -= target.count();
         }
+        self.check();
     }
 
     /// Returns the nodes that have references or whole partitions.
@@ -242,5 +250,17 @@ impl References {
         if self.targets.get(&to).is_some_and(Target::is_empty) {
             self.targets.remove(&to);
         }
+        self.check();
+    }
+
+    /// Checks, in debug builds, the number of references, which bounds them, and that each known node has
+    /// missed something. Called at the end of each change.
+    fn check(&self) {
+        let count = || self.targets.values().map(Target::count).sum::<usize>();
+        debug_assert_eq!(self.count, count(), "each reference counts, also while it is under way");
+        debug_assert!(
+            !self.targets.values().any(Target::is_empty),
+            "a node that has missed nothing is no target"
+        );
     }
 }
