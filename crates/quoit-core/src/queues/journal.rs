@@ -123,8 +123,9 @@ impl Journal {
     /// Disk faults, and files of a newer release.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let numbered = |name: &String| {
-            let number = name.strip_prefix(PREFIX)?;
-            u32::from_str_radix(number, 16).ok()
+            let number = u32::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
+            // A file that somebody has copied here under a similar name is none of the journal.
+            (file_name(number) == *name).then_some(number)
         };
         let mut numbers: Vec<u32> = disk.list()?.iter().filter_map(numbered).collect();
         numbers.sort_unstable();

@@ -195,3 +195,12 @@ fn reap_records_wait_while_a_full_sync_has_to_find_lost_entries() {
     assert_eq!(queues.behind_since_us(26 * HOUR), None, "longer than the retention");
     assert!(queues.note_stale(26 * HOUR).is_empty(), "real time goes on");
 }
+
+#[test]
+fn a_mark_of_missed_deletes_may_have_any_time() {
+    let disk = FaultyDisk::new(1);
+    drop(open(&disk));
+    let killed = disk.kill();
+    killed.put(&format!("MISSED-{}", u64::MAX), Vec::new());
+    assert_eq!(missed(&open(&killed)), [None, Some(u64::MAX)]);
+}

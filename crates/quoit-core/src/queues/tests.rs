@@ -321,6 +321,17 @@ proptest! {
 }
 
 #[test]
+fn a_copy_of_a_file_under_a_similar_name_is_not_read() {
+    let disk = FaultyDisk::new(3);
+    let queues = open(&disk, 1);
+    (0..3).for_each(|number| push(&queues, 0, number));
+    let killed = disk.kill();
+    let bytes = killed.bytes(&file_name(1)).expect("the first file of the journal");
+    killed.put("source-1", bytes);
+    assert_eq!(drain(&open(&killed, 1), "all"), [0, 1, 2]);
+}
+
+#[test]
 fn a_machine_that_dies_says_that_references_may_be_lost() {
     let disk = FaultyDisk::new(3);
     let queues = open(&disk, 1);

@@ -126,7 +126,8 @@ impl QueuesState {
         for queue in &mut self.queues {
             let has_room = queue.has_room(QueuePriority::RealTime, true);
             if !has_room || full_sync_queue == Some(&queue.name) {
-                queue.missed.note(since_us, since_us + UNNOTED_US_MAX);
+                // The time is part of a file's name, which may be any.
+                queue.missed.note(since_us, since_us.saturating_add(UNNOTED_US_MAX));
             }
         }
     }
