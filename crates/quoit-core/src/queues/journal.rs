@@ -206,6 +206,10 @@ impl Journal {
         buffer.clear();
         encode(entry, queues, &mut buffer);
         let file = self.files.back_mut().expect("a file was begun");
+        debug_assert!(
+            entry.sequence >= file.first,
+            "an entry has no lower number than the head of its file, by which files are removed"
+        );
         let at = Cursor { file: file.number, offset: file.size_bytes };
         let written = file.file.write_at(&buffer, file.size_bytes);
         file.size_bytes += if written.is_ok() { buffer.len() as u64 } else { 0 };
@@ -217,6 +221,10 @@ impl Journal {
     fn begin_file(&mut self, first: EntrySequence) -> Result<(), StoreError> {
         // The next flush syncs the full file, so that writers do not wait for the disk.
         let number = self.next_number;
+        debug_assert!(
+            self.files.back().is_none_or(|last| last.number < number && last.first <= first),
+            "files come in the order of their numbers and of their entries"
+        );
         self.next_number += 1;
         let file = self.disk.open(&file_name(number), true)?;
         file.write_at(&file_head(number, first), 0)?;
@@ -245,6 +253,7 @@ impl Journal {
             if let Some(as_synced) = synced.iter().find(|synced| synced.number == file.number) {
                 file.synced_bytes = as_synced.size_bytes;
             }
+            debug_assert!(file.synced_bytes <= file.size_bytes, "only written bytes are synced");
         }
     }
 
@@ -280,7 +289,9 @@ impl Journal {
         while self.size_bytes() > bytes_max
             && let Some(second) = self.files.get(1)
         {
-            count += self.retire(second.first)?.max(1);
+            let retired = self.retire(second.first)?;
+            debug_assert!(retired > 0, "each pass removes a file, so the loop ends");
+            count += retired.max(1);
         }
         Ok(count)
     }
@@ -352,6 +363,11 @@ impl JournalReader {
                 None => read.at_end = true,
             }
         }
+        debug_assert_eq!(read.entries.len(), read.ends.len(), "each entry has an end");
+        debug_assert!(
+            read.at_end || read.next > self.from,
+            "a reader that is not at the end goes on, so it comes there"
+        );
         Ok(read)
     }
 }

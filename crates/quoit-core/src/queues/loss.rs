@@ -45,6 +45,15 @@ impl Losses {
             // If the disk does not even remove a file, writers to it report the fault.
             self.is_marked = disk.remove(NAME).is_err();
         }
+        self.check();
+    }
+
+    /// Checks, in debug builds, that no loss is forgotten before it was reported.
+    const fn check(&self) {
+        debug_assert!(
+            self.is_outstanding || !self.is_unreported,
+            "a loss that was not reported is outstanding"
+        );
     }
 
     /// Time at which a caller first saw the outstanding loss, microseconds since 1970; `None` if no
@@ -68,10 +77,12 @@ impl Losses {
     /// had not reported before the full-sync stays outstanding.
     pub(super) const fn settle(&mut self) {
         self.is_outstanding = self.is_unreported;
+        self.check();
     }
 
     /// Creates the file if no loss is outstanding. True if the directory has to be synced for it.
     pub(super) fn mark(&mut self, disk: &dyn Disk) -> bool {
+        self.check();
         if self.is_marked || self.is_outstanding {
             return false;
         }

@@ -126,7 +126,10 @@ impl Manifest {
                 "missed" => {
                     let (number, span) = rest.split_once(' ')?;
                     let (first, last) = span.split_once(' ')?;
-                    let span_us = (first.parse().ok()?, last.parse().ok()?);
+                    let span_us: (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+                    if span_us.0 > span_us.1 {
+                        return None;
+                    }
                     manifest.queue_numbered(number)?.missed_us = Some(span_us);
                 }
                 "stale" => manifest.queue_numbered(rest)?.staleness = Staleness::Stale,
@@ -174,6 +177,11 @@ impl Manifest {
     ///
     /// Disk faults: the old file then stays valid.
     pub(super) fn store(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        debug_assert_eq!(
+            Self::of_text(&self.to_text()).as_ref(),
+            Some(self),
+            "the next process reads the manifest as it was written"
+        );
         Ok(replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)?)
     }
 }

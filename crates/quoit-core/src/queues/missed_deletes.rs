@@ -53,6 +53,25 @@ impl MissedDeletes {
             let (first, last) = span_us.unwrap_or((first_us, last_us));
             *span_us = Some((first.min(first_us), last.max(last_us)));
         }
+        self.assert_order();
+    }
+
+    /// Checks, in debug builds, that the times are in order, and that a full-sync proves something about
+    /// some of the missed deletes or about none.
+    fn assert_order(&self) {
+        debug_assert!(
+            self.span_us.is_none_or(|(first_us, last_us)| first_us <= last_us),
+            "the first missed delete comes before the last"
+        );
+        let later_us = self.check.as_ref().and_then(|check| check.later_us);
+        let is_part = |(first_us, last_us): (u64, u64)| {
+            let is_within = |span: (u64, u64)| span.0 <= first_us && last_us <= span.1;
+            first_us <= last_us && self.span_us.is_some_and(is_within)
+        };
+        debug_assert!(
+            later_us.is_none_or(is_part),
+            "deletes that stay missed after the full-sync are missed now"
+        );
     }
 
     /// Notes that a full-sync begins. `settling_us_max` limits the age from which on deletes count as
@@ -67,6 +86,7 @@ impl MissedDeletes {
         let later = |(first_us, last_us): (u64, u64)| (first_us.max(settled_us), last_us);
         let later_us = self.span_us.map(later).filter(|(first_us, last_us)| first_us <= last_us);
         self.check = Some(RunningCheck { number, later_us });
+        self.assert_order();
     }
 
     /// Notes that a full-sync has found that the other cluster lacks nothing. Only the full-sync that
@@ -75,6 +95,7 @@ impl MissedDeletes {
         if let Some(check) = self.check.take_if(|check| check.number == number) {
             self.span_us = check.later_us;
         }
+        self.assert_order();
     }
 
     /// Forgets all of them: an operator has dealt with them.

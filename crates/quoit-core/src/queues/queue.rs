@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Maximum number of entries of a priority if the entries are in memory alone.
 pub(super) const MEMORY_COUNT_MAX: u64 = 1_000_000;
 
+/// Number of entries in memory up to which they are checked after each change, in debug builds.
+const CHECKED_COUNT_MAX: usize = 64;
+
 /// Limits of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueueBounds {
@@ -207,6 +210,17 @@ impl Queue {
                 self.window.push_back(entry);
             }
         }
+        self.check();
+    }
+
+    /// Checks, in debug builds and while few entries wait, that objects in memory are counted, which bounds
+    /// them.
+    fn check(&self) {
+        let held_count = || self.window.iter().filter(|entry| holds_object(entry)).count();
+        debug_assert!(
+            self.window.len() > CHECKED_COUNT_MAX || self.held_count == held_count(),
+            "each waiting entry with its object is counted"
+        );
     }
 
     /// Queues an entry of a lower priority.
@@ -247,6 +261,7 @@ impl Queue {
     fn next(&mut self) -> Option<(QueuePriority, QueueEntry)> {
         if let Some(entry) = self.window.pop_front() {
             self.held_count -= usize::from(holds_object(&entry));
+            self.check();
             return Some((QueuePriority::RealTime, entry));
         }
         [QueuePriority::FullSync, QueuePriority::Fold].into_iter().find_map(|priority| {
@@ -259,6 +274,10 @@ impl Queue {
     /// the journal is damaged, and no queue has told so of the same file before.
     #[must_use]
     pub(crate) fn fill_window(&mut self, mut journal: Option<&mut Journal>) -> bool {
+        debug_assert!(
+            self.behind.is_none() || journal.is_some(),
+            "entries that are not in memory are in a journal"
+        );
         let mut has_lost = false;
         while self.window.is_empty()
             && let (Some(behind), Some(journal)) = (&mut self.behind, &mut journal)
@@ -350,6 +369,7 @@ impl Queue {
                 priority => self.references[priority.index()].push_front(entry),
             }
         }
+        self.check();
         sequences.len()
     }
 

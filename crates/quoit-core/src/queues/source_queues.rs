@@ -134,6 +134,7 @@ impl SourceQueues {
             let state = self.state.lock();
             let Some(journal) = &state.journal else { return Ok(()) };
             let manifest = Manifest { is_stopped, ..state.manifest() };
+            debug_assert!(manifest.next >= state.stored.next, "numbers are never given again");
             (manifest, Arc::clone(journal.disk()))
         };
         if manifest != self.state.lock().stored {
@@ -367,6 +368,7 @@ impl SourceQueues {
         let changed = {
             let mut state = self.state.lock();
             let changed = change(&mut state)?;
+            state.check();
             self.is_active.store(state.is_active(), Ordering::Relaxed);
             changed
         };

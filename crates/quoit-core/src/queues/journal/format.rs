@@ -112,6 +112,10 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
     };
     let visited = &entry.visited[..entry.visited.len().min(VISITED_COUNT_MAX)];
     let queues = &queues[..queues.len().min(usize::from(u8::MAX))];
+    debug_assert!(
+        !matches!(entry.reference, EntryReference::Change { .. }) || queues.is_empty(),
+        "entries of change feeds wait in no queue"
+    );
     let count = |length: usize| u8::try_from(length).expect("lists are cut to their maximum");
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&entry.sequence.0.to_le_bytes());

@@ -155,6 +155,10 @@ impl QueuesState {
 
     pub(super) fn add(&mut self, name: &str, filter: QueueFilter) -> QueueNumber {
         let number = QueueNumber(self.next_number);
+        debug_assert!(
+            self.queues.iter().all(|queue| queue.number != number && queue.name != name),
+            "a queue has a number and a name of its own"
+        );
         self.next_number += 1;
         self.add_numbered(number, name, filter);
         number
@@ -163,6 +167,19 @@ impl QueuesState {
     fn add_numbered(&mut self, number: QueueNumber, name: &str, filter: QueueFilter) {
         self.queues.push(Queue::new(number, name, filter, self.bounds));
         self.filled.insert(number, Arc::new(Notify::new()));
+    }
+
+    /// Checks, in debug builds, that notes of queues are of queues that there are.
+    pub(super) fn check(&self) {
+        debug_assert!(
+            self.queues.iter().all(|queue| self.filled.contains_key(&queue.number)),
+            "consumers of each queue can wait for its entries"
+        );
+        let has = |number: &QueueNumber| self.queues.iter().any(|queue| queue.number == *number);
+        debug_assert!(
+            self.filled.keys().all(has) && self.by_command.iter().all(has),
+            "nothing is left of a queue that was removed"
+        );
     }
 
     pub(super) fn place(&self, name: &str) -> Result<usize, ChangeQueueError> {
