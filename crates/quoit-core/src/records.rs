@@ -203,6 +203,12 @@ impl Records {
         records: &[(RecordAt<'_>, RecordMeta, &[u8])],
         is_there: &mut Vec<usize>,
     ) -> Result<Applied, StoreError> {
+        let names = || records.iter().map(|(at, ..)| at.encoded).collect::<BTreeSet<_>>();
+        debug_assert_eq!(names().len(), records.len(), "no name occurs twice");
+        debug_assert!(
+            records.iter().all(|(at, ..)| at.partition == partition),
+            "a transaction is in one partition"
+        );
         self.engine.transact(partition, access, &mut |transaction| {
             is_there.clear();
             for (place, (at, meta, value)) in records.iter().enumerate() {
@@ -337,10 +343,9 @@ impl Records {
             let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
             let divided = PagedObject::divide(&object, generation, &mut pages);
             let divided = divided.map_err(|fault| fault.interrupts(at))?;
-            pages.finish()?;
             match divided {
-                Some(paged) => put_root(transaction, at, &paged, stored.meta),
-                None => Ok(()),
+                Some(paged) => pages.finish_with_root(&paged, stored.meta),
+                None => pages.finish(),
             }
         });
         divided.map(|_| ())
@@ -375,10 +380,12 @@ fn change_together(
         }
     };
     let left = left.map_err(|fault| fault.interrupts(at))?;
-    pages.finish()?;
     match (decision, left) {
-        (Decision::Put(meta), Some(paged)) => put_root(transaction, at, &paged, meta),
-        (decision, _) => decide(transaction, at, decision, out),
+        (Decision::Put(meta), Some(paged)) => pages.finish_with_root(&paged, meta),
+        (decision, _) => {
+            pages.finish()?;
+            decide(transaction, at, decision, out)
+        }
     }
 }
 
@@ -403,6 +410,7 @@ fn put_root(
 ) -> Result<(), Interrupted> {
     let mut out = Vec::new();
     paged.encode_into(&mut out);
+    debug_assert!(PagedObject::is_one(&out), "a root is known by its first byte");
     transaction.put(at, meta, &out)
 }
 

@@ -1,7 +1,7 @@
 //! Changes of records in pages that do not assemble the whole object.
 
 use super::pages::{PageChange, PageFault, WrittenPages};
-use super::{Records, encoded, put_root, read_root, should_be_divided};
+use super::{Records, encoded, read_root, should_be_divided};
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::object::Object;
@@ -79,10 +79,7 @@ impl Records {
             let becomes = change(&root.meta, paged, &mut pages);
             match becomes.map_err(|fault| fault.interrupts(at))? {
                 NewForm::Same => Ok(()),
-                NewForm::Paged(meta, paged) => {
-                    pages.finish()?;
-                    put_root(transaction, at, &paged, meta)
-                }
+                NewForm::Paged(meta, paged) => pages.finish_with_root(&paged, meta),
                 NewForm::Whole(meta, value) => {
                     is_large = should_be_divided(&value);
                     if is_large && access == Access::NoWait {

@@ -1,6 +1,6 @@
 //! Pages of a record as pieces in the engine.
 
-use super::QUICK_PAGES_MAX;
+use super::{QUICK_PAGES_MAX, put_root};
 use bytes::Bytes;
 use quoit_model::data_type::StoredFormError;
 use quoit_model::data_type::pages::{PageName, PagedObject, Pages};
@@ -218,10 +218,33 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
     }
 
     /// Hands the writes to the transaction.
-    pub(super) fn finish(self) -> Result<(), Interrupted> {
-        let Self { transaction, at, generation, written, .. } = self;
-        for (name, page) in &written {
-            put_page(transaction, at, generation, *name, page.as_deref())?;
+    pub(super) fn finish(mut self) -> Result<(), Interrupted> {
+        self.put_written()
+    }
+
+    /// Hands the writes to the transaction, with the root that lists the pages.
+    ///
+    /// # Panics
+    ///
+    /// If the root is of another generation: its record could not be read any more.
+    pub(super) fn finish_with_root(
+        mut self,
+        paged: &PagedObject,
+        meta: RecordMeta,
+    ) -> Result<(), Interrupted> {
+        assert_eq!(
+            paged.generation(),
+            self.generation,
+            "a root lists pages of the generation that was written with it"
+        );
+        self.put_written()?;
+        put_root(self.transaction, self.at, paged, meta)
+    }
+
+    fn put_written(&mut self) -> Result<(), Interrupted> {
+        for (name, page) in &self.written {
+            let page = page.as_deref();
+            put_page(&mut *self.transaction, self.at, self.generation, *name, page)?;
         }
         Ok(())
     }

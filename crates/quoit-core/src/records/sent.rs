@@ -66,6 +66,10 @@ impl SentPages {
         let gone = self.told.keys().filter(|name| !self.seen.contains(name));
         let gone: Vec<PageName> = gone.copied().collect();
         gone.iter().for_each(|name| _ = self.told.remove(name));
+        debug_assert!(
+            self.told.keys().eq(&self.seen),
+            "after a pass the receiver has the pages that were read, and no others"
+        );
         gone
     }
 }

@@ -69,7 +69,8 @@ impl Records {
         let generation = self.new_generation(at);
         let key = Bytes::copy_from_slice(at.encoded);
         let staged = StagedPages { key, partition: at.partition, generation };
-        self.staged.lock().insert(generation);
+        let is_new = self.staged.lock().insert(generation);
+        debug_assert!(is_new, "a generation is given to one staging");
         let noted = at_note(&staged, |note| {
             self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
                 transaction.put(note, RecordMeta::PIECE, &staged.key)
@@ -91,6 +92,7 @@ impl Records {
         staged: &StagedPages,
         changes: &[(PageName, Option<Bytes>)],
     ) -> Result<(), StoreError> {
+        self.assert_staged(staged);
         let Ok(place) = Place::new(&staged.key, staged.partition) else { return Ok(()) };
         let at = place.at();
         for some in changes.chunks(COLLECTED_COUNT) {
@@ -102,6 +104,14 @@ impl Records {
             })?;
         }
         Ok(())
+    }
+
+    /// Checks, in debug builds, that pages are being staged: others of them may be removed at any time.
+    fn assert_staged(&self, staged: &StagedPages) {
+        debug_assert!(
+            self.staged.lock().contains(&staged.generation),
+            "pages are written and finished between their beginning and their end"
+        );
     }
 
     /// Removes staged pages and their note.
@@ -184,6 +194,7 @@ impl Records {
         n_val_class: u8,
         around: &StagedCallbacks<'_>,
     ) -> Result<StagedOutcome, StoreError> {
+        self.assert_staged(staged);
         let Ok(place) = Place::new(&staged.key, staged.partition) else {
             return Ok(StagedOutcome::NeedsWhole);
         };
@@ -280,10 +291,12 @@ fn unite(
     let becomes = merge_staged_with_whole(paged, &ours, n_val_class, &mut pages, around);
     let becomes = becomes.map_err(|fault| fault.interrupts(at))?;
     let Some(meta) = becomes.meta() else { return Ok(Err(StagedOutcome::Known)) };
-    pages.finish()?;
     match becomes {
-        NewForm::Paged(_, paged) => put_root(transaction, at, &paged, meta)?,
-        NewForm::Whole(_, value) => transaction.put(at, meta, &value)?,
+        NewForm::Paged(_, paged) => pages.finish_with_root(&paged, meta)?,
+        NewForm::Whole(_, value) => {
+            pages.finish()?;
+            transaction.put(at, meta, &value)?;
+        }
         NewForm::Same | NewForm::Nothing => unreachable!("what is written has a meta"),
     }
     Ok(Ok(meta))
