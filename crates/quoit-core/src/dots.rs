@@ -159,6 +159,7 @@ impl DotSequence {
         let counter = self.next_counter()?;
         let mut passing = self.passing.lock();
         let actor = passing.entry(partition).or_insert_with(|| self.passing_actor(counter)).clone();
+        debug_assert!(actor != self.actor, "an event in a copy that goes is not the store's own");
         Ok(Dot { actor, counter, time_secs })
     }
 
@@ -211,6 +212,11 @@ impl DotSequence {
                 self.reserved.store(up_to, Ordering::Release);
             }
         }
+        // A counter beyond would be issued again after an unclean stop.
+        debug_assert!(
+            counter <= self.reserved.load(Ordering::Acquire),
+            "an event is issued after its counter was reserved on disk"
+        );
         Ok(counter)
     }
 }
