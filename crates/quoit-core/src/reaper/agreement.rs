@@ -331,6 +331,7 @@ fn tombstone(candidate: &Candidate, phase: Phase) -> Tombstone {
 
 /// Splits a batch into the tombstones on which all primaries agree, and the others.
 fn part(batch: Vec<Candidate>, opinions: &[PrimaryAnswer]) -> (Vec<Candidate>, Vec<Candidate>) {
+    debug_assert_eq!(batch.len(), opinions.len(), "each tombstone has an opinion of its primaries");
     let mut opinions = opinions.iter();
     batch.into_iter().partition(|_| opinions.next() == Some(&PrimaryAnswer::Agreed))
 }

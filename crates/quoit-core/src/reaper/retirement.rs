@@ -85,6 +85,7 @@ impl Round {
         next: &Self,
         partitions: impl Iterator<Item = Partition>,
     ) -> Vec<(Partition, ReapSequence)> {
+        debug_assert!(self.up_to <= next.up_to, "the next round began later");
         let is_same = |(node, (process, _)): (&NodeId, &(u64, u64))| {
             let before = self.members.get(node);
             before.is_some_and(|(before, _)| before == process || planted!(CountsRestarted))
@@ -204,6 +205,7 @@ impl Reaper {
         if state.members().iter().any(|member| !answers.contains_key(&member.id)) {
             return None;
         }
+        debug_assert_eq!(answers.len(), asked.len(), "all members have answered");
         let unsettled = answers.values().flat_map(|answer| &answer.partitions);
         Some(Round {
             up_to,

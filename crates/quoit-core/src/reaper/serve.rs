@@ -131,6 +131,7 @@ impl Reaper {
                 Ok(Some(Copy::Missing) | None) => gone.set(index),
             }
         }
+        debug_assert_eq!(records.len(), there.len(), "what is removed has a reap record before");
         self.replica.add_reap_records(records)?;
         for (index, at) in there {
             yield_to_requests();
