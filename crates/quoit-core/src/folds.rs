@@ -209,13 +209,25 @@ impl Fold {
             }
             self.progress.looked_at_count += 1;
             self.progress.looked_at_bytes += summary.size_bytes;
-            let Some(number) = self.take(&summary).await else { continue };
+            let taken = self.take(&summary).await;
+            self.check();
+            let Some(number) = taken else { continue };
             found.push(self.named(summary, number)?);
         }
         let took_us = self.folds.local.clock.monotonic_us().saturating_sub(begun_us);
         let rest = Duration::from_micros(took_us) * REST_FACTOR;
         tokio::time::sleep(rest.min(REST_MAX)).await;
         Ok(Some(found))
+    }
+
+    /// Checks, in debug builds, that each record was counted once for each of its outcomes.
+    fn check(&self) {
+        let FoldProgress { looked_at_count, match_count, failed_count, .. } = self.progress;
+        debug_assert!(match_count <= self.limit, "a fold ends with its last match");
+        debug_assert!(
+            match_count + failed_count <= looked_at_count,
+            "a record is counted as a match, as a failure, or as neither"
+        );
     }
 
     /// Performs the fold's task on a record. Returns the number to report with it; `None` if the record

@@ -214,7 +214,10 @@ impl JobRun {
             return self.map(mapping).await;
         }
         match self.pipeline.next_work()? {
-            Work::Done => self.is_done = true,
+            Work::Done => {
+                debug_assert!(self.mapping.is_none(), "a job ends when all inputs were mapped");
+                self.is_done = true;
+            }
             Work::Input => match self.inputs.next().await? {
                 Some(NextInputs::Mapped(outputs)) => {
                     let unread = self.take_outputs_of_nodes(0, outputs)?;
@@ -241,6 +244,7 @@ impl JobRun {
     /// Makes this node read records of a phase, from any replica.
     fn map_here(&mut self, phase: usize, inputs: Vec<Input>) {
         if !inputs.is_empty() {
+            debug_assert!(self.mapping.is_none(), "inputs are mapped one batch after the other");
             self.mapping = Some(Mapping::here(phase, inputs));
         }
     }

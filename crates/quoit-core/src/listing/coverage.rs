@@ -33,6 +33,7 @@ use xxhash_rust::xxh3::Xxh3;
 const VERSION: u8 = 1;
 const SEAL_END: usize = 9;
 const HEAD_BYTES: usize = 25;
+const _: () = assert!(HEAD_BYTES == SEAL_END + 16 && SEAL_END == 1 + 8, "the sum of the fields");
 
 /// Error for a coverage context that can't be read, or belongs to another bucket or cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -195,6 +196,10 @@ fn divided(mut shares: Vec<NodeShare>, count_min: usize) -> Vec<NodeShare> {
             whole.partitions.remove(*partition);
         }
         let node = whole.node;
+        debug_assert!(
+            !upper.is_empty() && upper.len() < size && whole.partitions.iter().count() < size,
+            "a share is divided into two that are not empty"
+        );
         by_size.extend([(size - upper.len(), place), (upper.len(), shares.len())]);
         shares.push(NodeShare { node, partitions: half });
     }

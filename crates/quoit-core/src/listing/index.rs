@@ -209,6 +209,10 @@ impl IndexResults {
             return Ok(None);
         }
         let Some(positions) = sources.next(count_max).await? else { return Ok(None) };
+        debug_assert!(
+            !positions.is_empty() && positions.len() <= count_max,
+            "a chunk is not empty, and fits into the page"
+        );
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(length_u32(positions.len()));
             self.last = positions.last().cloned();

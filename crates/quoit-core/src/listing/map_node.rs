@@ -190,6 +190,11 @@ impl<'w> NodeMapper<'w> {
     /// Runs the scripts, reduces, and returns the encoded outputs of the batch: counts, results, unread
     /// inputs, a failure.
     pub(crate) fn finish(mut self) -> Vec<Bytes> {
+        debug_assert_eq!(
+            self.counts.inputs,
+            self.counts.reads + self.unread.len() as u64,
+            "each input was read here or is left to the coordinator"
+        );
         let mut lists = Vec::new();
         if self.failed.is_none() && !self.whole.is_empty() {
             let call = ScriptCall::Map(std::mem::take(&mut self.whole));

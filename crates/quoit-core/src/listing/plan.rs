@@ -128,8 +128,11 @@ fn share_out(
             }
             !taken
         });
+        debug_assert!(partitions.iter().next().is_some(), "each pass assigns a partition");
         shares.push(NodeShare { node, partitions });
     }
+    let assigned = || shares.iter().flat_map(|share| share.partitions.iter()).count();
+    debug_assert_eq!(assigned(), holders.len(), "each partition is listed by one node");
     Ok(shares)
 }
 

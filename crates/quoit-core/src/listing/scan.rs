@@ -62,6 +62,10 @@ impl Chunk {
 
     /// Number of positions to read next.
     fn read_count(&self) -> usize {
+        debug_assert!(
+            self.scanned.positions.len() <= self.count_max,
+            "a chunk has no more positions than were asked for"
+        );
         (self.count_max - self.scanned.positions.len()).clamp(1, READ_COUNT)
     }
 

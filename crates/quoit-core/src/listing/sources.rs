@@ -196,6 +196,10 @@ impl Sources {
         match answered {
             Ok(Scanned { positions, next }) => {
                 let source = &mut self.sources[place];
+                debug_assert!(
+                    source.positions.is_empty() && !source.is_complete,
+                    "a source is asked for more when all its positions were taken"
+                );
                 source.positions = positions.into();
                 source.is_complete = next.is_none();
                 source.after = next;
