@@ -126,7 +126,7 @@ pub enum Counter {
     /// Writes that a pre-commit hook of their bucket has refused.
     PrecommitFailures,
 }
-const COUNTER_COUNT: usize = 46;
+const COUNTER_COUNT: usize = Counter::PrecommitFailures as usize + 1;
 
 /// Quantities whose distributions are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +148,7 @@ pub enum Distribution {
     /// the answer.
     IndexTimeUs,
 }
-const DISTRIBUTION_COUNT: usize = 7;
+const DISTRIBUTION_COUNT: usize = Distribution::IndexTimeUs as usize + 1;
 
 /// Sizes of an object that was read, for the statistics.
 #[derive(Clone, Copy, Debug)]

@@ -24,7 +24,7 @@ pub enum DataTypeCounter {
     /// Bytes of HyperLogLog states after operations.
     HllBytes,
 }
-const COUNTER_COUNT: usize = 5;
+const COUNTER_COUNT: usize = DataTypeCounter::HllBytes as usize + 1;
 
 /// Quantities whose distributions are kept for each data type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ pub enum DataTypeDistribution {
     /// Bytes of HyperLogLog states after operations.
     HllBytes,
 }
-const DISTRIBUTION_COUNT: usize = 8;
+const DISTRIBUTION_COUNT: usize = DataTypeDistribution::HllBytes as usize + 1;
 
 /// Figures of a type.
 #[derive(Default)]

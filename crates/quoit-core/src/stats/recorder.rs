@@ -125,6 +125,7 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Samples<COUNTERS, DISTRI
             samples.pop_front();
         }
         samples.push_back(sums);
+        debug_assert!(samples.len() <= WINDOW_SECS + 1, "samples span a minute");
     }
 
     /// A snapshot of the figures. `now` is called after the oldest sample was read; otherwise a
@@ -206,7 +207,9 @@ fn bucket_of(value: u64) -> usize {
     }
     let exponent = 63 - value.leading_zeros() as usize;
     let mantissa = index(value >> (exponent - 3)) & (SUB_BUCKETS - 1);
-    LINEAR + (exponent - 4) * SUB_BUCKETS + mantissa
+    let bucket = LINEAR + (exponent - 4) * SUB_BUCKETS + mantissa;
+    debug_assert!(bucket < BUCKET_COUNT, "a value counts for its own distribution");
+    bucket
 }
 
 /// The middle of a bucket's values.

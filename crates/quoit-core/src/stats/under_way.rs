@@ -15,7 +15,7 @@ pub enum LongRequest {
     /// Folds over records, and over the buckets of all bucket types.
     Fold,
 }
-const LONG_REQUEST_COUNT: usize = 3;
+const LONG_REQUEST_COUNT: usize = LongRequest::Fold as usize + 1;
 
 impl LongRequest {
     const fn begun(self) -> Counter {
@@ -66,7 +66,8 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.stats.active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+        let before = self.stats.active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a request that ends has begun");
     }
 }
 
