@@ -18,6 +18,8 @@ use thiserror::Error;
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 13;
 const NODE_BYTES: usize = 28;
+const _: () =
+    assert!(HEAD_BYTES == 1 + 4 + 8 && NODE_BYTES == 8 + 8 + 4 + 8, "the sum of the fields");
 /// Maximum number of nodes in a position.
 const NODE_COUNT_MAX: usize = 4096;
 
@@ -55,6 +57,11 @@ impl FeedPosition {
             out.extend_from_slice(&cursor.file.to_le_bytes());
             out.extend_from_slice(&cursor.offset.to_le_bytes());
         }
+        debug_assert_eq!(
+            out.len(),
+            HEAD_BYTES + self.places.len() * NODE_BYTES,
+            "a position has the length by which it is read"
+        );
         out
     }
 
