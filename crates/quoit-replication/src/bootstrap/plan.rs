@@ -75,7 +75,11 @@ impl BootstrapPlan {
 
     /// Notes that the records of a partition are stored up to a hash; `None` for all of them.
     pub(super) fn reached(&mut self, number: u16, next: Option<u64>, count: u64, bytes: u64) {
-        // The plan may have been replaced in the meantime.
+        // The plan may have been replaced in the meantime, by one with other peers. The records came from
+        // the former ones, then.
+        if !self.claimed.contains(&number) {
+            return;
+        }
         let Some(from) = self.left.get_mut(&number) else { return };
         self.record_count += count;
         self.byte_count += bytes;
@@ -194,5 +198,17 @@ mod tests {
         assert_eq!(again.left, BTreeMap::from([(4, 99)]));
         let other = BootstrapPlan::begun(vec!["b:1:pb".to_owned()], vec![4, 5], Some(plan), 9);
         assert_eq!(other.left, BTreeMap::from([(4, 0), (5, 0)]));
+    }
+
+    #[test]
+    fn records_of_former_peers_do_not_count_for_a_plan_with_others() {
+        let begun =
+            |peer: &str, former| BootstrapPlan::begun(vec![peer.to_owned()], vec![4, 5], former, 7);
+        let mut former = begun("a:1:pb", None);
+        assert_eq!((former.claim(), former.claim()), (Some((4, 0)), Some((5, 0))));
+        let mut plan = begun("b:1:pb", Some(former));
+        plan.reached(4, Some(99), 10, 1_000);
+        plan.reached(5, None, 10, 1_000);
+        assert_eq!(plan.left, BTreeMap::from([(4, 0), (5, 0)]));
     }
 }
