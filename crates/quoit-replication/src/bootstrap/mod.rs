@@ -171,11 +171,11 @@ impl Bootstrap {
             biased;
             () = copy => {
                 let now_us = self.store.clock().unix_us();
-                if let Some(plan) = self.plan.lock().as_mut() {
-                    plan.end(now_us);
-                }
+                let has_ended = self.plan.lock().as_mut().is_some_and(|plan| plan.end(now_us));
                 self.keep();
-                tracing::info!("bootstrap: this node has copied its share of the other cluster");
+                if has_ended {
+                    tracing::info!("bootstrap: this node has copied its share of the other cluster");
+                }
             }
             () = self.wanted.notified() => self.keep(),
             () = keep => {}
@@ -196,7 +196,7 @@ impl Bootstrap {
     /// Copies one partition after the other until none is left.
     async fn copy_some(&self, peers: &[PeerAddress]) {
         loop {
-            let next = self.plan.lock().as_mut().and_then(BootstrapPlan::claim);
+            let next = self.plan.lock().as_mut().and_then(|plan| plan.claim(peers));
             let Some((partition, from)) = next else { return };
             let mut from = from;
             for peer in peers.iter().cycle() {

@@ -59,12 +59,17 @@ impl BootstrapPlan {
         is_wanted.then(|| peers.collect::<Vec<_>>()).filter(|peers| !peers.is_empty())
     }
 
-    /// Claims the next partition to copy. Returns it with the hash from which copying continues.
-    pub(super) fn claim(&mut self) -> Option<(u16, u64)> {
+    /// Claims the next partition to copy from these peers. Returns it with the hash from which copying
+    /// continues; `None` if none is left, or the plan has other peers by now.
+    pub(super) fn claim(&mut self, peers: &[PeerAddress]) -> Option<(u16, u64)> {
+        if self.peers_to_ask().as_deref() != Some(peers) {
+            return None;
+        }
         let is_free = |(number, _): &(&u16, &u64)| !self.claimed.contains(number);
         let (number, from) =
             self.left.iter().find(is_free).map(|(number, from)| (*number, *from))?;
-        self.claimed.insert(number);
+        let is_new = self.claimed.insert(number);
+        debug_assert!(is_new, "a partition is copied once at a time");
         Some((number, from))
     }
 
@@ -81,6 +86,8 @@ impl BootstrapPlan {
             return;
         }
         let Some(from) = self.left.get_mut(&number) else { return };
+        debug_assert!(self.ended_us.is_none(), "an ended plan has no partitions left");
+        debug_assert!(next.is_none_or(|next| next > *from), "copying goes on from where it was");
         self.record_count += count;
         self.byte_count += bytes;
         match next {
@@ -92,11 +99,12 @@ impl BootstrapPlan {
         }
     }
 
-    /// Ends the plan if no partition is left.
-    pub(super) fn end(&mut self, now_us: u64) {
+    /// Ends the plan if no partition is left. True if it has ended.
+    pub(super) fn end(&mut self, now_us: u64) -> bool {
         if self.left.is_empty() {
             self.ended_us = Some(now_us);
         }
+        self.ended_us.is_some()
     }
 }
 
@@ -181,18 +189,19 @@ mod tests {
         let file = bootstrap_file(Some(Arc::new(disk.clone())));
         let peers = vec!["a:1:pb".to_owned()];
         let mut plan = BootstrapPlan::begun(peers.clone(), vec![4, 5, 6], None, 7);
-        assert_eq!((plan.claim(), plan.claim()), (Some((4, 0)), Some((5, 0))));
+        let asked = plan.peers_to_ask().expect("a peer");
+        assert_eq!((plan.claim(&asked), plan.claim(&asked)), (Some((4, 0)), Some((5, 0))));
         plan.reached(4, Some(99), 10, 1_000);
         plan.reached(5, None, 20, 2_000);
-        plan.end(8);
+        assert!(!plan.end(8), "a partition is left");
         file.store(&plan).expect("the disk takes it");
         let file = bootstrap_file(Some(Arc::new(disk.kill())));
         let mut plan = file.load().expect("the disk reads").expect("a plan");
         let status = BootstrapStatus::of(Some(&plan), None);
         assert_eq!((status.state, status.partition_count), (BootstrapState::Copying, 3));
         assert_eq!((status.copied_count, status.record_count), (1, 30));
-        assert_eq!((plan.claim(), plan.claim()), (Some((4, 99)), Some((6, 0))));
-        assert_eq!(plan.claim(), None);
+        assert_eq!((plan.claim(&asked), plan.claim(&asked)), (Some((4, 99)), Some((6, 0))));
+        assert_eq!(plan.claim(&asked), None);
         // The same command again leaves out copied partitions; a command with other peers does not.
         let again = BootstrapPlan::begun(peers, vec![4, 5], Some(plan.clone()), 9);
         assert_eq!(again.left, BTreeMap::from([(4, 99)]));
@@ -205,10 +214,12 @@ mod tests {
         let begun =
             |peer: &str, former| BootstrapPlan::begun(vec![peer.to_owned()], vec![4, 5], former, 7);
         let mut former = begun("a:1:pb", None);
-        assert_eq!((former.claim(), former.claim()), (Some((4, 0)), Some((5, 0))));
+        let asked = former.peers_to_ask().expect("a peer");
+        assert_eq!((former.claim(&asked), former.claim(&asked)), (Some((4, 0)), Some((5, 0))));
         let mut plan = begun("b:1:pb", Some(former));
         plan.reached(4, Some(99), 10, 1_000);
         plan.reached(5, None, 10, 1_000);
+        assert_eq!(plan.claim(&asked), None);
         assert_eq!(plan.left, BTreeMap::from([(4, 0), (5, 0)]));
     }
 }
