@@ -220,7 +220,8 @@ pub(crate) struct InHand<'a> {
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
-        self.figures.in_hand.fetch_sub(self.count, Ordering::Relaxed);
+        let before = self.figures.in_hand.fetch_sub(self.count, Ordering::Relaxed);
+        debug_assert!(before >= self.count, "entries that are stored were taken before");
     }
 }
 

@@ -58,6 +58,11 @@ impl PaceState {
             Outcome::Empty => doubled_ms.clamp(1, DELAY_MS_EMPTY_MAX),
         };
         self.failed_at = (outcome == Outcome::Failed).then_some(now);
+        debug_assert!(
+            self.delay_ms <= DELAY_MS_ERROR_MAX
+                && (outcome == Outcome::Failed || self.delay_ms <= DELAY_MS_EMPTY_MAX),
+            "a peer that answers is asked again within the delay for empty queues"
+        );
     }
 
     /// True if an error is one of several at about the same time. All connections to a peer that

@@ -129,13 +129,18 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
         }
         let took_us = context.store.clock().monotonic_us() - began_us;
         figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
-        let _in_hand = figures.hold(answer.entries.len());
+        let taken_count = answer.entries.len();
+        let _in_hand = figures.hold(taken_count);
         let PeerContext { store, workers, .. } = &*context;
         let BatchOutcome { stored, lacking, fault } =
             store_batch(store, source, answer.entries, workers, &figures).await;
         let (fetched, wanted_whole) =
             fetch_lacking(store, &mut connection, source, lacking, &figures).await;
         done = Done { confirmed: [stored, fetched].concat(), wanted_whole };
+        debug_assert!(
+            done.confirmed.len() + done.wanted_whole.len() <= taken_count,
+            "an entry is confirmed, or wanted whole, or comes again"
+        );
         match fault {
             None => {
                 context.pace.note(Outcome::Stored);

@@ -158,6 +158,7 @@ impl Sinks {
     /// Starts tasks for peers without any, and ends the tasks of peers that were removed.
     fn connect(&self, sink: &mut Sink) {
         let wanted = sink.wanted();
+        let peer_count = wanted.len();
         let (kept, gone) = std::mem::take(&mut sink.peers)
             .into_iter()
             .partition(|(name, _)| wanted.contains_key(name));
@@ -189,6 +190,11 @@ impl Sinks {
             let tasks = (0..sink.definition.peer_limit * count).map(task).collect();
             sink.peers.insert(name, Peer { figures, pace, tasks });
         }
+        debug_assert_eq!(
+            sink.peers.len(),
+            peer_count,
+            "the wanted peers are consumed, and no others"
+        );
     }
 
     /// Configured peers of each queue, which are asked for the other nodes of their clusters.
@@ -283,6 +289,7 @@ impl Sinks {
     }
 
     fn keep(&self, state: &mut State) -> Result<(), ChangeSinkError> {
+        state.check();
         self.store.set_consumes(!state.sinks.is_empty());
         let by_command = state.sinks.values().filter(|sink| sink.by_command);
         state.kept.sinks = by_command.map(|sink| sink.definition.clone()).collect();
@@ -334,6 +341,21 @@ impl Sinks {
                 .collect(),
         };
         state.sinks.values().map(status).collect()
+    }
+}
+
+impl State {
+    /// Checks, in debug builds, what each change by command leaves.
+    fn check(&self) {
+        debug_assert!(self.sinks.len() <= SINK_COUNT_MAX, "the number of sinks has a limit");
+        debug_assert!(
+            self.sinks.iter().all(|(name, sink)| *name == sink.definition.queue),
+            "a sink is found by the name of its queue"
+        );
+        debug_assert!(
+            self.is_running || self.sinks.values().all(|sink| sink.peers.is_empty()),
+            "connections are open only while the node serves"
+        );
     }
 }
 

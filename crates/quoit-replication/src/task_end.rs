@@ -18,7 +18,8 @@ pub(crate) struct EntryInHand<'e>(&'e TaskEnd);
 
 impl Drop for EntryInHand<'_> {
     fn drop(&mut self) {
-        self.0.0.lock().has_entry = false;
+        let had_entry = std::mem::replace(&mut self.0.0.lock().has_entry, false);
+        debug_assert!(had_entry, "an entry is given up once");
     }
 }
 
@@ -30,6 +31,10 @@ impl TaskEnd {
         if state.is_wanted {
             return None;
         }
+        debug_assert!(
+            !state.has_entry,
+            "a task has one entry at a time, which it stores before it ends"
+        );
         state.has_entry = true;
         Some(EntryInHand(self))
     }

@@ -232,7 +232,11 @@ impl ChangeLog {
         let complete_us = if read.at_end { complete_us } else { last_us };
         let file = reader.file_number().unwrap_or(read.next.file);
         let ends = read.ends.iter().map(|offset| Cursor { file, offset: *offset });
-        let entries = read.entries.into_iter().zip(ends).collect();
+        let entries: Vec<_> = read.entries.into_iter().zip(ends).collect();
+        debug_assert!(
+            entries.last().is_none_or(|(_, end)| *end <= next.cursor),
+            "a reader that has all entries goes on behind them"
+        );
         Ok(Ok(LogRead { entries, begin, next, at_end: read.at_end, complete_us }))
     }
 

@@ -33,6 +33,7 @@ pub(super) fn next(
         let number = now_secs / interval_secs + 1;
         let ahead = (node_index + node_count - number % node_count) % node_count;
         let at_secs = (number + ahead) * interval_secs;
+        debug_assert!(at_secs > now_secs && ahead < node_count, "the next turn comes in a round");
         return Some(Turn { at_secs, kind: CheckKind::Auto });
     }
     let today = now_secs / DAY_SECS;

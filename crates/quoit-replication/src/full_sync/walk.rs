@@ -202,6 +202,8 @@ impl<'a> Walk<'a> {
             if theirs.len() != some.len() * 8 {
                 return Err(FullSyncError::Malformed);
             }
+            // Ranges without a digest would be taken for equal, and losses for settled.
+            assert_eq!(digests.len(), some.len(), "this cluster has a digest for each range");
             missing.extend(missing_here);
             missing.extend(there.missing_arcs.iter().filter_map(|arc| u16::try_from(*arc).ok()));
             let ours = digests.iter().map(|digest| digest.to_le_bytes());
