@@ -81,6 +81,7 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
     for (path, source) in &tree {
         rust_rules::check(path, source, &mut problems);
     }
+    problems.extend(tree.keys().filter_map(|path| beside_its_folder(path)));
     planted::check(root, &tree, &mut problems);
     type_names::check(root, &tree, &mut problems);
     import_circles::check(root, &tree, &mut problems);
@@ -98,6 +99,13 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// The file of a module with parts that stands beside the folder of the parts, instead of in it.
+fn beside_its_folder(path: &Path) -> Option<Problem> {
+    let parts = path.with_extension("");
+    let text = || format!("move it to {}/mod.rs, to its parts", parts.display());
+    parts.is_dir().then(|| Problem::new(path, 0, text()))
 }
 
 /// Folders without sources of the repository: build results, installed libraries, a node's data.

@@ -132,6 +132,17 @@ fn the_root_of_a_crate_takes_the_lints_against_casts() {
 }
 
 #[test]
+fn the_file_of_a_module_stands_in_the_folder_of_its_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = folder.path().join("whole");
+    fs::create_dir(&parts).unwrap();
+    let [beside, inside] = [parts.with_extension("rs"), parts.join("mod.rs")];
+    assert!(beside_its_folder(&beside).is_some());
+    assert!(beside_its_folder(&inside).is_none());
+    assert!(beside_its_folder(&folder.path().join("single.rs")).is_none());
+}
+
+#[test]
 fn unfinished_work_and_ignored_tests_are_reported() {
     assert_eq!(rust("fn f() { todo!() }").len(), 1);
     assert_eq!(rust("fn f() { let x = dbg!(1); }").len(), 1);

@@ -7,7 +7,7 @@
 //! 3. The coordinator decides the change and appends it to its log, in one step under the record's lock
 //!    (`change.rs`).
 //! 4. It sends the object to the other replicas and waits until the quorums are met in every live layout
-//!    (`write_replicas.rs`).
+//!    (`write_replicas/mod.rs`).
 //!
 //! A write whose quorum is not met in time stays stored on the replicas that have taken it.
 

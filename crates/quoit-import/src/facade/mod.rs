@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn the_page_for_users_of_riak_has_every_command() {
-        let page = include_str!("../../../docs/coming-from-riak.md");
+        let page = include_str!("../../../../docs/coming-from-riak.md");
         for command in ADMIN.split_whitespace().chain(RIAK.split_whitespace()) {
             let spelled = ["`", " "].map(|end| format!("`{command}{end}"));
             assert!(spelled.iter().any(|word| page.contains(word)), "{command}");
