@@ -164,6 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn names_that_strangers_send_are_cut_also_in_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = AuditSettings { file_bytes_max: 1 << 20, ..settings(&folder) };
+        let log = AuditLog::open(settings.clone()).unwrap();
+        let name = "\u{e9}n".repeat(10_000);
+        let change = PropsChange::of_type(name.as_bytes(), None);
+        log.record_refused_props(entry("riak_core.set_bucket_type"), &change, &name);
+        let text = fs::read_to_string(&settings.file).unwrap();
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["reason"], line["details"]["type"]);
+        assert_eq!(line["reason"], &name[..255]);
+    }
+
+    #[test]
     fn files_are_rotated_by_size_and_the_oldest_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let settings = settings(&folder);

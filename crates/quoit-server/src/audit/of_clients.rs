@@ -11,7 +11,8 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Maximum length of a recorded name that a stranger has sent, in bytes.
+/// Maximum length of a recorded name that a stranger has sent, and of a reason that may contain the name, in
+/// bytes.
 const REFUSED_BYTES_MAX: usize = 256;
 
 /// A change of properties that a client requested.
@@ -87,7 +88,7 @@ impl AuditLog {
     }
 
     /// Records a change of properties that was refused before it was looked at, at most a few in a second.
-    /// `by` has the user and address.
+    /// `by` has the user and address. A long reason is cut.
     pub(crate) fn record_refused_props(
         &self,
         by: AuditEntry<'_>,
@@ -97,6 +98,7 @@ impl AuditLog {
         if !self.records_refused_change() {
             return;
         }
+        let reason = &reason[..reason.floor_char_boundary(REFUSED_BYTES_MAX)];
         let (outcome, details) = (AuditOutcome::Refused(reason), change.details(REFUSED_BYTES_MAX));
         self.record(&AuditEntry { outcome, details, ..by });
     }
