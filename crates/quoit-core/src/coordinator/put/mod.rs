@@ -5,7 +5,7 @@
 //! 2. A put with conditions first brings this node's copy up to date, under grants of the primaries if
 //!    the bucket asks for them (`fence.rs`).
 //! 3. The coordinator decides the change and appends it to its log, in one step under the record's lock
-//!    (`change.rs`).
+//!    (`change/mod.rs`).
 //! 4. It sends the object to the other replicas and waits until the quorums are met in every live layout
 //!    (`write_replicas/mod.rs`).
 //!
