@@ -106,12 +106,10 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
             Ok(answer) => answer,
             Err(fault) => return fault,
         };
-        let Ok(source) = VisitedCluster::try_from(&answer.source_cluster[..]) else {
-            return PeerFault::Malformed;
+        let source = match source_of(context, &answer) {
+            Ok(source) => source,
+            Err(fault) => return fault,
         };
-        if source == context.store.replication().cluster() {
-            return PeerFault::Itself;
-        }
         note_answer(context, &answer, source);
         if std::mem::take(&mut is_new) {
             // Clears the fault of the previous connection. The fault of an entry appears again with the
@@ -119,12 +117,7 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
             figures.state.lock().fault = None;
         }
         if answer.entries.is_empty() {
-            figures.empty.fetch_add(1, Ordering::Relaxed);
-            context.store.stats().count(Counter::SinkEmpty);
-            context.pace.note(Outcome::Empty);
-            if !answer.queue_exists {
-                tokio::time::sleep(REST_AFTER_FAULT).await;
-            }
+            note_empty(context, answer.queue_exists).await;
             continue;
         }
         let took_us = context.store.clock().monotonic_us() - began_us;
@@ -152,6 +145,27 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
                 tokio::time::sleep(REST_AFTER_FAULT).await;
             }
         }
+    }
+}
+
+/// Returns the cluster that has answered, which must be another one.
+fn source_of(
+    context: &PeerContext,
+    answer: &RpbQueueTakeResp,
+) -> Result<VisitedCluster, PeerFault> {
+    let source = VisitedCluster::try_from(&answer.source_cluster[..]);
+    let source = source.map_err(|_| PeerFault::Malformed)?;
+    let is_other = source != context.store.replication().cluster();
+    is_other.then_some(source).ok_or(PeerFault::Itself)
+}
+
+/// Counts an answer without entries, and waits if there is no such queue.
+async fn note_empty(context: &mut PeerContext, queue_exists: bool) {
+    context.figures.empty.fetch_add(1, Ordering::Relaxed);
+    context.store.stats().count(Counter::SinkEmpty);
+    context.pace.note(Outcome::Empty);
+    if !queue_exists {
+        tokio::time::sleep(REST_AFTER_FAULT).await;
     }
 }
 
