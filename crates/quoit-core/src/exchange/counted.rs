@@ -57,10 +57,14 @@ impl CountedDamage {
         count
     }
 
-    /// Keeps those of the waiting records that were not replaced meanwhile.
+    /// Keeps those of the waiting records that were not replaced meanwhile. Keeps all of them while no
+    /// further record can be known: some of them may be those that were not counted.
     pub(super) fn retain(&self, waiting: &mut BTreeSet<DamagedName>) {
         let known = self.0.lock();
-        waiting.retain(|record| known.recent.contains(record) || known.former.contains(record));
+        let KnownDamage { recent, former } = &*known;
+        if recent.len() + former.len() < KNOWN_COUNT_MAX {
+            waiting.retain(|record| recent.contains(record) || former.contains(record));
+        }
     }
 
     /// Forgets records that a round of verification, which reads all data, has not met: a write has replaced
@@ -117,6 +121,19 @@ mod tests {
         let mut waiting = BTreeSet::from([record(1), record(2)]);
         counted.retain(&mut waiting);
         assert_eq!(waiting, BTreeSet::from([record(2)]));
+    }
+
+    #[test]
+    fn a_record_that_was_not_counted_because_too_many_are_known_goes_on_waiting() {
+        let counted = CountedDamage::default();
+        let numbered = |number| (Partition(0), Tag::from_number(number));
+        let known: Vec<_> = (0..).map(numbered).take(KNOWN_COUNT_MAX).collect();
+        assert_eq!(counted.note(&known), KNOWN_COUNT_MAX);
+        let further = numbered(KNOWN_COUNT_MAX as u64);
+        assert_eq!(counted.note(&[further]), 0);
+        let mut waiting = BTreeSet::from([further]);
+        counted.retain(&mut waiting);
+        assert_eq!(waiting, BTreeSet::from([further]));
     }
 
     #[test]
