@@ -96,11 +96,11 @@ fn a_fold_for_tombstones_holds_a_partition_for_some_records_only() {
 }
 
 #[test]
-fn a_batch_with_a_value_whose_size_does_not_fit_32_bits_is_refused() {
+fn a_batch_with_a_value_above_the_largest_record_is_refused() {
     let store = Faulty::new(1 << 20);
     let name = Name::new("key");
     // The bytes are never written, so they take no memory.
-    let value = vec![0u8; (1 << 32) + 1];
+    let value = vec![0u8; (1 << 30) + 1];
     let meta = RecordMeta::default();
     let refused = store.engine().batch(&[BatchWrite::Put { at: name.at(), meta, value: &value }]);
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
