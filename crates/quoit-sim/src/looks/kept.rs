@@ -21,12 +21,22 @@ pub(super) struct KnownCopies {
     last_us: u64,
     /// Primaries that held the last value of each key, with the time when it was first found there.
     holders: BTreeMap<KeyNumber, (WriteNumber, BTreeMap<NodeId, u64>)>,
-    /// Primaries of each key whose copies counted as complete at the last look.
-    complete: BTreeMap<KeyNumber, BTreeSet<NodeId>>,
+    /// Nodes that hold the last value of each key, with the time when it was first found there.
+    found: BTreeMap<KeyNumber, (WriteNumber, BTreeMap<NodeId, u64>)>,
+    /// Primaries of each key at the last look.
+    former: BTreeMap<KeyNumber, FormerPrimaries>,
     /// Time of the last look before each layout was first seen, by version.
     before_layout_us: BTreeMap<u64, u64>,
     /// Time of the last look before each copy was known to have lost records.
     before_loss_us: BTreeMap<(Partition, NodeId), u64>,
+}
+
+/// Primaries of a key at a look.
+struct FormerPrimaries {
+    /// Those whose copies counted as complete.
+    complete: BTreeSet<NodeId>,
+    /// Those of all layouts that members read by, without copies that have lost records.
+    all: BTreeSet<NodeId>,
 }
 
 /// Copies of a key's last value on its primaries.
@@ -39,6 +49,8 @@ struct ValueCopies {
     has_value: BTreeMap<NodeId, bool>,
     /// Primaries whose copies count as complete, running or not.
     complete: BTreeSet<NodeId>,
+    /// Primaries by any layout that members read by, without those whose copies have lost records.
+    all: BTreeSet<NodeId>,
     /// Version of the newest layout that members read by.
     layout_version: u64,
     partition: Partition,
@@ -63,6 +75,7 @@ impl KnownCopies {
             }
         }
         for copies in &all {
+            self.note_found(copies, now_us);
             self.check_complete(look, copies, now_us)?;
             self.check_kept(ground, look, copies, now_us)?;
         }
@@ -70,30 +83,54 @@ impl KnownCopies {
             let lost = look.lost(partition);
             self.before_loss_us.retain(|(of, node), _| *of != partition || lost.contains(node));
         }
-        self.complete = all.into_iter().map(|copies| (copies.key, copies.complete)).collect();
+        let primaries = |copies: ValueCopies| {
+            (copies.key, FormerPrimaries { complete: copies.complete, all: copies.all })
+        };
+        self.former = all.into_iter().map(primaries).collect();
         self.last_us = now_us;
         Ok(())
     }
 
-    /// Checks each copy that has become complete since the last look: it has the value if all others have
-    /// it and it was acknowledged before the copy began to be filled.
+    /// Notes the nodes that hold a key's last value.
+    fn note_found(&mut self, copies: &ValueCopies, now_us: u64) {
+        let ValueCopies { key, number, has_value, .. } = copies;
+        let (of, found) = self.found.entry(*key).or_insert_with(|| (*number, BTreeMap::new()));
+        if of != number {
+            (*of, *found) = (*number, BTreeMap::new());
+        }
+        for (node, has) in has_value {
+            if *has {
+                found.entry(*node).or_insert(now_us);
+            } else {
+                found.remove(node);
+            }
+        }
+    }
+
+    /// Checks each copy that has become complete since the last look: it has the value if all others had
+    /// it before the copy began to be filled. A source that gets the value later, by a hint, may hand over
+    /// its copy without it.
     fn check_complete(
         &self,
         look: &StoreSnapshot,
         copies: &ValueCopies,
         now_us: u64,
     ) -> Result<(), Violation> {
-        let Some(former) = self.complete.get(&copies.key) else { return Ok(()) };
-        for node in copies.complete.difference(former) {
+        let Some(former) = self.former.get(&copies.key) else { return Ok(()) };
+        for node in copies.complete.difference(&former.complete) {
             // A node that takes over a position gets the records of its former holder, which therefore
-            // counts.
-            let others = former | &copies.complete;
+            // counts, also if some members had ceased to read by its layout at the last look.
+            let others = &former.all | &copies.complete;
             let mut others = others.iter().filter(|other| *other != node);
-            let all_others_have = others.all(|other| copies.has_value.get(other) == Some(&true));
             let since_us = self.before_loss_us.get(&(copies.partition, *node));
             let since_us = since_us.or_else(|| self.before_layout_us.get(&copies.layout_version));
-            let is_older = since_us.is_some_and(|since_us| copies.end_us < *since_us);
-            if copies.has_value.get(node) == Some(&false) && all_others_have && is_older {
+            let Some(since_us) = since_us else { continue };
+            let found = self.found.get(&copies.key).map(|(_, found)| found);
+            let had = |other: &NodeId| {
+                found.and_then(|found| found.get(other)).is_some_and(|at| at <= since_us)
+            };
+            let is_older = copies.end_us < *since_us && others.all(had);
+            if copies.has_value.get(node) == Some(&false) && is_older {
                 let text = format!(
                     "at {} ms, key {}: {node} counts as a complete copy without {}: {}",
                     now_us / 1_000,
@@ -156,9 +193,15 @@ fn copies(ground: &RunContext, look: &StoreSnapshot, now_us: u64) -> Vec<ValueCo
         let partition = name.partition(state.ring_size());
         let layouts = look.read_layouts(&state, &name);
         let lost = look.lost(partition);
-        let primaries =
-            layouts.values().map(|layout| name.primaries(layout, state.ring_size(), n_val));
-        let Some(mut complete) = primaries.reduce(|one, other| &one & &other) else { continue };
+        let primaries: Vec<BTreeSet<NodeId>> = layouts
+            .values()
+            .map(|layout| name.primaries(layout, state.ring_size(), n_val))
+            .collect();
+        let mut all_primaries: BTreeSet<NodeId> = primaries.iter().flatten().copied().collect();
+        all_primaries.retain(|node| !lost.contains(node));
+        let Some(mut complete) = primaries.into_iter().reduce(|one, other| &one & &other) else {
+            continue;
+        };
         complete.retain(|node| !lost.contains(node));
         let has = |object: Option<&Object>| {
             let siblings = object.map_or(&[][..], |object| &object.siblings);
@@ -173,6 +216,7 @@ fn copies(ground: &RunContext, look: &StoreSnapshot, now_us: u64) -> Vec<ValueCo
             has_value: known.collect(),
             layout_version: layouts.keys().next_back().copied().unwrap_or_default(),
             complete,
+            all: all_primaries,
             partition,
         });
     }
