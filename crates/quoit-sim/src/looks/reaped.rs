@@ -8,7 +8,10 @@ use crate::run_context::RunContext;
 use crate::store_snapshot::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use memchr::memmem;
+use quoit_cluster::{NodeId, State};
+use quoit_core::ReplicatedStore;
 use quoit_model::clock::VersionVector;
+use quoit_model::hash::RingSize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -78,18 +81,26 @@ pub(super) fn check_stored(ground: &RunContext, look: &StoreSnapshot) -> Result<
     Ok(())
 }
 
-/// Results of earlier looks at reaped tombstones.
+/// Results of earlier looks at tombstones and reap records.
 pub(super) struct ReapedTombstones {
     /// Time for which every node surely keeps a reap record, in microseconds.
     kept_us: u64,
+    /// Time of the last look at which all nodes were up and no partition moved, in simulated microseconds.
+    last_us: u64,
     /// Time at which the first reap record of each key was found.
     first_us: BTreeMap<KeyNumber, u64>,
+    /// Clocks of the tombstones that some node has stored, each with a time before which it did not exist.
+    stored: BTreeMap<KeyNumber, Vec<(VersionVector, u64)>>,
 }
 
 impl ReapedTombstones {
     pub(super) fn new(idle_timeout: Duration) -> Self {
-        let kept_us = quoit_number::saturating_u64(idle_timeout.as_micros());
-        Self { kept_us, first_us: BTreeMap::new() }
+        Self {
+            kept_us: quoit_number::saturating_u64(idle_timeout.as_micros()),
+            last_us: 0,
+            first_us: BTreeMap::new(),
+            stored: BTreeMap::new(),
+        }
     }
 
     /// Checks that each primary has a reap record of a tombstone that is gone from all stores. A primary
@@ -116,44 +127,31 @@ impl ReapedTombstones {
         {
             return Ok(());
         }
+        if state.layouts().newest().nodes().len() < 3 {
+            // One of two nodes may have been alone since the last look, and a node that is alone makes no
+            // reap records.
+            self.stored.clear();
+        }
         let keys = (0..).map(KeyNumber).zip(&history.keys);
         // Where the last write wins, a write may replace a tombstone that it has not seen.
         for (key, policy) in keys.filter(|(_, policy)| **policy != Policy::LastWriteWins) {
             let name = Name::of(key, *policy);
-            let partition = name.partition(state.ring_size());
-            let encoded = name.key_ref().encoded();
-            let clocks: Vec<Option<VersionVector>> = look
-                .stores
-                .iter()
-                .map(|(_, store)| store.reaped_clock(&encoded, partition).ok().flatten())
-                .collect();
-            let Some(reaped) = clocks.iter().flatten().next() else {
-                self.first_us.remove(&key);
-                continue;
-            };
-            let first_us = *self.first_us.entry(key).or_insert(now_us);
-            let objects = || look.contents.iter().map(|contents| contents.objects.get(&key));
-            let is_stored = objects().flatten().any(|object| object.clock.descends(reaped));
-            let has_lost_power = hardships.power_losses_us.iter().any(|at_us| *at_us >= first_us);
-            let &[n_val] = &history.replica_counts.in_force(*policy, now_us)[..] else { continue };
-            let is_lowered = !history.replica_counts.only_raised(*policy, first_us, now_us);
-            if is_stored || has_lost_power || is_lowered || now_us - first_us > self.kept_us {
-                continue;
-            }
-            let filled_n_val = state.filled_n_val(name.key_ref().bucket, n_val);
-            let layouts = look.read_layouts(&state, &name);
-            let primaries = layouts
-                .values()
-                .flat_map(|layout| name.primaries(layout, state.ring_size(), filled_n_val));
-            let lost = look.lost(partition);
-            for primary in primaries.filter(|primary| !lost.contains(primary)) {
-                let mut nodes = look.stores.iter().map(|(place, _)| Machine::node_id_at(*place));
-                let Some(place) = nodes.position(|node| node == primary) else { continue };
-                let knows = clocks[place].as_ref().is_some_and(|clock| clock.descends(reaped));
-                if !knows {
+            let clocks = clocks(look, &name, state.ring_size());
+            for (gone, first_us) in self.gone(look, key, &clocks, now_us) {
+                let has_lost_power =
+                    hardships.power_losses_us.iter().any(|at_us| *at_us >= first_us);
+                let &[n_val] = &history.replica_counts.in_force(*policy, now_us)[..] else {
+                    continue;
+                };
+                let is_lowered = !history.replica_counts.only_raised(*policy, first_us, now_us);
+                if has_lost_power || is_lowered || now_us - first_us > self.kept_us {
+                    continue;
+                }
+                let place = Placed { name: &name, state: &state, n_val };
+                if let Some(primary) = without_record(look, &place, &clocks, &gone) {
                     let text = format!(
-                        "at {} ms, key {}: {primary}, a primary, has no reap record of the tombstone that is \
-                         reaped elsewhere: {}",
+                        "at {} ms, key {}: {primary}, a primary, has no reap record of the tombstone that \
+                         is gone from all stores: {}",
                         now_us / 1_000,
                         key.0,
                         look.words(key)
@@ -162,6 +160,73 @@ impl ReapedTombstones {
                 }
             }
         }
+        self.last_us = now_us;
         Ok(())
     }
+
+    /// Returns the clocks of a key's tombstones that were stored or are reaped somewhere and that no
+    /// stored object has seen, each with a time before which it had not been reaped.
+    fn gone(
+        &mut self,
+        look: &StoreSnapshot,
+        key: KeyNumber,
+        clocks: &[Option<VersionVector>],
+        now_us: u64,
+    ) -> Vec<(VersionVector, u64)> {
+        let objects = || look.contents.iter().filter_map(|contents| contents.objects.get(&key));
+        let stored = self.stored.entry(key).or_default();
+        for tombstone in objects().filter(|object| object.is_tombstone()) {
+            if stored.iter().all(|(clock, _)| *clock != tombstone.clock) {
+                stored.push((tombstone.clock.clone(), self.last_us));
+            }
+        }
+        let mut gone = stored.clone();
+        match clocks.iter().flatten().next() {
+            None => _ = self.first_us.remove(&key),
+            Some(reaped) => {
+                let first_us = *self.first_us.entry(key).or_insert(now_us);
+                gone.push((reaped.clone(), first_us));
+            }
+        }
+        gone.retain(|(clock, _)| !objects().any(|object| object.clock.descends(clock)));
+        gone
+    }
+}
+
+/// A key with its place in the cluster.
+struct Placed<'a> {
+    name: &'a Name,
+    state: &'a State,
+    n_val: u32,
+}
+
+/// Returns the clocks of a key's reap records, in the order of the stores.
+fn clocks(look: &StoreSnapshot, name: &Name, ring_size: RingSize) -> Vec<Option<VersionVector>> {
+    let (encoded, partition) = (name.key_ref().encoded(), name.partition(ring_size));
+    let reaped = |store: &ReplicatedStore| store.reaped_clock(&encoded, partition).ok().flatten();
+    look.stores.iter().map(|(_, store)| reaped(store)).collect()
+}
+
+/// Returns a primary that runs and has no reap record which has seen a tombstone. Copies that have lost
+/// records are left out.
+fn without_record(
+    look: &StoreSnapshot,
+    Placed { name, state, n_val }: &Placed<'_>,
+    clocks: &[Option<VersionVector>],
+    tombstone: &VersionVector,
+) -> Option<NodeId> {
+    let filled_n_val = state.filled_n_val(name.key_ref().bucket, *n_val);
+    let lost = look.lost(name.partition(state.ring_size()));
+    let layouts = look.read_layouts(state, name);
+    let mut primaries = layouts
+        .values()
+        .flat_map(|layout| name.primaries(layout, state.ring_size(), filled_n_val))
+        .filter(|primary| !lost.contains(primary));
+    let place = |node: &NodeId| {
+        look.stores.iter().position(|(place, _)| Machine::node_id_at(*place) == *node)
+    };
+    primaries.find(|primary| {
+        let clock = place(primary).and_then(|place| clocks.get(place));
+        clock.is_some_and(|clock| !clock.as_ref().is_some_and(|clock| clock.descends(tombstone)))
+    })
 }
