@@ -5,10 +5,12 @@ use crate::bucket_operator::BucketOperator;
 use crate::client::Client;
 use crate::cluster_plan::operated_cluster;
 use crate::data_type_clients::{self, DataTypeClient};
+use crate::family::Family;
 use crate::finish::{describe_cluster_state, read_back};
 use crate::form::form;
 use crate::links::{Links, Replication};
 use crate::operator::Operator;
+use crate::property_client::PropertyClient;
 use crate::register_clients::{self, RegisterClient};
 use crate::rest::{come_to_rest, until_replicas_equal};
 use crate::rights::Rights;
@@ -70,6 +72,28 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
     clients.chain(of_data_types).chain(of_registers).collect()
 }
 
+/// Starts the changes of the buckets' properties of a run.
+fn start_changes_of_buckets<W>(
+    ground: &RunContext,
+    settings: &Settings,
+    seed: u64,
+    is_working: impl Fn() -> W,
+) -> Vec<JoinHandle<()>>
+where
+    W: Fn() -> bool + Send + 'static,
+{
+    let mut changes = Vec::new();
+    if settings.has_replica_counts(seed) {
+        let operator = BucketOperator::new(seed, ground.clone(), settings.rots(seed));
+        changes.push(tokio::spawn(operator.run(is_working())));
+    }
+    if settings.family == Some(Family::ReplicaCounts) {
+        let client = PropertyClient::new(seed, ground.clone());
+        changes.push(tokio::spawn(client.run(is_working())));
+    }
+    changes
+}
+
 /// Drives a run with one cluster, from its formation to the last read.
 pub(crate) async fn drive(
     ground: RunContext,
@@ -101,10 +125,7 @@ pub(crate) async fn drive(
         let operator = Operator::new(seed, ground.clone(), settings.family);
         tokio::spawn(operator.run(is_working()))
     });
-    let buckets = settings.has_replica_counts(seed).then(|| {
-        let operator = BucketOperator::new(seed, ground.clone(), settings.rots(seed));
-        tokio::spawn(operator.run(is_working()))
-    });
+    let buckets = start_changes_of_buckets(&ground, &settings, seed, is_working);
     let upgrades = settings
         .mixes_versions(seed)
         .then(|| tokio::spawn(try_new_things(seed, ground.clone(), is_working())));
@@ -117,7 +138,9 @@ pub(crate) async fn drive(
     }
     lift_limits(&ground).await;
     until_done(&ground, operator, "members").await?;
-    until_done(&ground, buckets, "buckets").await?;
+    for changes in buckets {
+        until_done(&ground, Some(changes), "buckets").await?;
+    }
     if let (Some(rights), Some(watched)) = (rights, watched) {
         rights.come_to_rest(&ground, watched).await?;
     }

@@ -65,6 +65,7 @@ mod operator;
 mod orders;
 mod policy;
 mod process;
+mod property_client;
 mod random;
 mod register_clients;
 mod registers;
