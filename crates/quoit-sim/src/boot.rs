@@ -51,6 +51,10 @@ pub struct NodeEnvironment {
     pub engine_kind: EngineKind,
     /// Sizes of the engine's files and buffers.
     pub engine_sizes: EngineSizes,
+    /// True if snapshots and merges of engines pause now and then, and requests run in between.
+    pub work_pauses: bool,
+    /// True if a loss of power may take only a part of the last write of a file.
+    pub tears_last_writes: bool,
     /// Rate limit of transfers until the faults are repaired, in bytes per second.
     pub transfer_rate: u64,
     /// Time after which nodes close a silent connection. Other times follow from it: for how long a
@@ -75,6 +79,7 @@ pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, 
     let number = machine.index as u64 * 1_000 + boot;
     let mut random = Random::new(around.seed, "boot", number);
     let disks = machine.disks();
+    disks.set_faults(|faults| faults.tears_last_write = around.tears_last_writes);
     let address = format!("{}:{NODE_PORT}", machine.name);
     let network = MachineNetwork { machine: machine.name.clone(), ways: around.ways.clone() };
     let listener = network.bind(&address).await?;
@@ -84,7 +89,8 @@ pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, 
     let compared = around.compares_clocks.then(|| NodeClock(Arc::clone(&clock)));
     let internode = open_internode(&control, network, versions, compared, around, &mut random);
     let delay = machine.disk_delay.clone();
-    let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
+    let of_work = Random::new(around.seed, "execution", number);
+    let execution = TaskExecution::new(of_work, delay, around.work_pauses);
     let (kind, entropy) = (around.engine_kind, random.number());
     let engine = quoit_node::open_noted(&control, kind.store_name(), |last_opening| {
         let opening = Opening {

@@ -111,13 +111,12 @@ impl Client {
         };
         let context = known.as_ref().filter(|_| kind != WriteKind::DeleteUnseen);
         let (ground, start_us) = (self.ground.clone(), self.ground.time.now_us());
-        let life_secs = self.life_secs(kind);
         let (number, expires_at_secs) = {
             let mut history = ground.history.lock();
             // Values with index entries do not expire: their entries could be there or not.
-            let expires = life_secs
-                .filter(|_| !history.next_write().makes_entry())
-                .map(|secs| ground.time.second_in(secs));
+            let life_secs = self.life_secs(kind);
+            let life_secs = life_secs.filter(|_| !history.makes_entry(history.next_write()));
+            let expires = life_secs.map(|secs| ground.time.second_in(secs));
             let number = history.begin_write(Write {
                 key,
                 cluster: machine.cluster,
@@ -140,6 +139,7 @@ impl Client {
             context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
             size_bytes,
             return_object: self.random.percent(20),
+            makes_entry: ground.history.lock().makes_entry(number),
             expires_at_secs,
             quorums,
         };

@@ -8,7 +8,7 @@ use crate::data_types::DataTypeHistory;
 use crate::drive::{drive, drive_clusters};
 use crate::engine::EngineKind;
 use crate::family::Family;
-use crate::faults::{LATENCY_US, MachineFault, Planned, plan, plan_later};
+use crate::faults::{LATENCY_US, MachineFault, Planned, RotChance, plan, plan_in_lull, plan_later};
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
 use crate::looks::{LOOKS_US, StoreLooks, check_engine};
@@ -79,6 +79,7 @@ impl Cluster {
                 true => initial_replica_counts(seed, settings.rots(seed)),
                 false => ReplicaCounts::default(),
             },
+            has_no_entries: !settings.has_entries(seed),
             writes_are_made_once: settings.family == Some(Family::PassedOnOnce),
             ..History::default()
         };
@@ -244,6 +245,8 @@ fn surroundings(
         waits_for_time: settings.waits_for_time(),
         engine_kind: settings.engine_kind(seed),
         engine_sizes: settings.engine_sizes(seed),
+        work_pauses: settings.work_pauses(),
+        tears_last_writes: settings.tears_last_writes(),
         transfer_rate: settings.transfer_rate(seed),
         idle_timeout: settings.idle_timeout(seed),
         page_records_max: settings.page_records_max(seed),
@@ -257,7 +260,12 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
     let machine_count = ground.machines.len();
     let mut random = Random::new(seed, "faults", 0);
     let tempo = settings.tempo(seed);
-    let mut planned = plan(&mut random, machine_count, settings.rots(seed), &tempo);
+    let rot = match settings.family {
+        Some(Family::RotAndMembers) => RotChance::Certain,
+        _ if settings.rots(seed) => RotChance::Drawn,
+        _ => RotChance::Never,
+    };
+    let mut planned = plan(&mut random, machine_count, rot, &tempo);
     if settings.family == Some(Family::WrongStarts) {
         // A node that hears of no other member serves with its own time, so no other fault may separate
         // the nodes.
@@ -282,6 +290,8 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
     // lull.
     let later = planned.iter_mut().filter(|planned| planned.at_us >= tempo.middle_us());
     later.for_each(|planned| planned.at_us += tempo.lull_us);
+    let mut random = Random::new(seed, "faults in the lull", 0);
+    planned.extend(plan_in_lull(&mut random, machine_count, settings.family, &tempo));
     planned.sort_by_key(|planned| planned.at_us);
     planned
 }

@@ -1,5 +1,6 @@
 //! Contents of the nodes' stores, read directly from their engines.
 
+use crate::data_types::Record;
 use crate::history::KeyNumber;
 use crate::names::Name;
 use crate::policy::Policy;
@@ -8,7 +9,8 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_store::error::StoreError;
-use std::collections::BTreeMap;
+use quoit_store::index::Tag;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
 /// Number of records that are read from the engine at once.
@@ -19,6 +21,10 @@ const PAGE: usize = 100;
 pub struct Contents {
     /// Objects by key. Records that do not belong to a key of the run are left out.
     pub objects: BTreeMap<KeyNumber, Object>,
+    /// Copies of data types.
+    pub data_types: BTreeMap<Record, Object>,
+    /// Partitions and tags of the records that can't be read, because they are damaged.
+    pub unread: BTreeSet<(Partition, Tag)>,
     /// Digest of the names and values of all records.
     pub digest: u64,
 }
@@ -39,11 +45,15 @@ impl Contents {
                 for (name, record) in &page.entries {
                     hasher.write(name);
                     hasher.write(&record.value);
-                    let key = KeyRef::decode(name).ok().and_then(|key| Name::number_of(key.key));
-                    if let (Some(key), Ok(object)) = (key, Object::decode(&record.value)) {
-                        contents.objects.insert(key, object);
+                    let Ok(key) = KeyRef::decode(name) else { continue };
+                    let Ok(object) = Object::decode(&record.value) else { continue };
+                    if let Some(number) = Name::number_of(key.key) {
+                        contents.objects.insert(number, object);
+                    } else if let Some(record) = Record::of_name(key.key) {
+                        contents.data_types.insert(record, object);
                     }
                 }
+                contents.unread.extend(page.damaged.iter().map(|tag| (partition, *tag)));
                 from = page.next;
             }
         }

@@ -171,11 +171,16 @@ impl RunContext {
 /// True if by a time nothing can have removed the value of an acknowledged write: no other write, expiry,
 /// damage or wrong clock.
 pub fn is_undisturbed(history: &History, number: WriteNumber, now_us: u64) -> bool {
+    !history.hardships.is_disk_damaged && is_undisturbed_beside_rot(history, number, now_us)
+}
+
+/// As [`is_undisturbed`], where the disk of one machine may be rotten.
+pub fn is_undisturbed_beside_rot(history: &History, number: WriteNumber, now_us: u64) -> bool {
     let write = &history.writes[number.0 as usize];
     let policy = history.keys[write.key.0 as usize];
     let hardships = &history.hardships;
     let is_gone = |at_us: &u64| *at_us >= write.start_us;
-    let is_damaged = hardships.is_disk_damaged || hardships.lost_unnoticed_us.iter().any(is_gone);
+    let is_damaged = hardships.lost_unnoticed_us.iter().any(is_gone);
     let is_expired = write.expires_us.is_some_and(|expires_us| expires_us <= now_us);
     if is_damaged || is_expired || policy.shows_one() && hardships.are_clocks_wrong {
         return false;

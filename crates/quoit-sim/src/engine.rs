@@ -8,7 +8,7 @@ use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 use quoit_seam::{Clock, Disk, FaultyDisk};
 use quoit_store::OpenedStore;
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSettings};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::sync::Arc;
@@ -71,11 +71,18 @@ pub struct EngineSizes {
     /// Maximum size of the index entries that wait in memory for their tree, in bytes; `None` = the
     /// engine's default.
     entry_buffer_bytes: Option<u64>,
+    /// True if segments are merged.
+    merges: bool,
 }
 
 impl Default for EngineSizes {
     fn default() -> Self {
-        Self { segment_bytes: 20_000, snapshot_interval_bytes: 20_000, entry_buffer_bytes: None }
+        Self {
+            segment_bytes: 20_000,
+            snapshot_interval_bytes: 20_000,
+            entry_buffer_bytes: None,
+            merges: true,
+        }
     }
 }
 
@@ -86,7 +93,14 @@ impl EngineSizes {
             segment_bytes: *random.pick(&[1_000, 4_000, 20_000]),
             snapshot_interval_bytes: *random.pick(&[2_000, 20_000]),
             entry_buffer_bytes: *random.pick(&[Some(400), Some(2_000), None]),
+            merges: true,
         }
+    }
+
+    /// Returns these sizes for an engine whose segments are not merged: what was replaced stays in its
+    /// segment.
+    pub(crate) const fn without_merges(self) -> Self {
+        Self { merges: false, ..self }
     }
 }
 
@@ -114,6 +128,7 @@ fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> Bi
         // no room.
         kept_room_bytes: 0,
         merge: MergeSettings {
+            policy: if sizes.merges { MergePolicy::Always } else { MergePolicy::Never },
             small_file_threshold_bytes: 2_000,
             check_interval_us: 2_000_000,
             ..MergeSettings::default()

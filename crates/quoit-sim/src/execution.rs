@@ -1,8 +1,11 @@
 //! Execution of an engine's background work in a simulated machine.
 
+use crate::pausing::PausingStep;
 use crate::random::Random;
 use parking_lot::Mutex;
 use quoit_seam::{Execution, Next, Pace, Worker, WorkerHandle};
+use quoit_store::bitcask::{MERGE_WORKER, SNAPSHOT_WORKER};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +13,10 @@ use tokio::sync::Notify;
 
 /// Interval at which a worker checks whether its hung disk works again.
 const HANG_LOOK: Duration = Duration::from_millis(20);
+/// Workers whose steps take long and pause now and then.
+const PAUSING: [&str; 2] = [SNAPSHOT_WORKER, MERGE_WORKER];
+/// Range of the pauses of such a step, in microseconds.
+const PAUSES_US: Range<u64> = 100..50_000;
 
 /// Time that a machine's disk takes for each piece of background work, including syncs. Clones refer to
 /// the same disk.
@@ -49,28 +56,82 @@ impl DiskDelay {
 /// Runs each worker as a task of the machine's runtime, so that simulated time and the seed decide the
 /// order of all steps. The tasks end with the machine.
 pub struct TaskExecution {
+    disk: StepTimes,
+    /// Held during a step that pauses; `None` if no step pauses. One step waits for another one with the
+    /// locks of the engine, which block the only thread, so only one of them is under way at a time.
+    pausing: Option<Arc<tokio::sync::Mutex<()>>>,
+}
+
+/// Draws the times of a machine's background work.
+#[derive(Clone)]
+struct StepTimes {
     random: Arc<Mutex<Random>>,
     delay: DiskDelay,
 }
 
+impl StepTimes {
+    /// Waits until the disk begins the next piece of work.
+    async fn until_disk_is_free(&self) {
+        let delay_us = self.random.lock().below(self.delay.us_max());
+        tokio::time::sleep(Duration::from_micros(delay_us)).await;
+        self.delay.going().await;
+    }
+
+    /// Waits for the end of a pause within a step.
+    async fn pause(&self) {
+        let pause_us = self.random.lock().within_by_magnitude(PAUSES_US);
+        tokio::time::sleep(Duration::from_micros(pause_us)).await;
+        self.delay.going().await;
+    }
+}
+
 impl TaskExecution {
-    /// Creates an execution that draws the delay before each step from `random`.
+    /// Creates an execution that draws the delay before each step from `random`. If `pauses` is true,
+    /// snapshots and merges pause now and then, and requests run in between; otherwise each step is made
+    /// in one go.
     #[must_use]
-    pub fn new(random: Random, delay: DiskDelay) -> Self {
-        Self { random: Arc::new(Mutex::new(random)), delay }
+    pub fn new(random: Random, delay: DiskDelay, pauses: bool) -> Self {
+        let disk = StepTimes { random: Arc::new(Mutex::new(random)), delay };
+        Self { disk, pausing: pauses.then(Arc::default) }
     }
 }
 
 struct TaskHandle {
     woken: Notify,
     stopped: AtomicBool,
+    /// The step that pauses now.
+    paused: Mutex<Option<PausingStep>>,
+}
+
+impl TaskHandle {
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Takes the step that pauses, if it was not ended meanwhile.
+    fn take_paused(&self) -> Option<PausingStep> {
+        self.paused.lock().take()
+    }
+}
+
+/// Ends a step that pauses when its task is dropped.
+struct PauseEnd<'h>(&'h TaskHandle);
+
+impl Drop for PauseEnd<'_> {
+    fn drop(&mut self) {
+        drop(self.0.take_paused());
+    }
 }
 
 impl Execution for TaskExecution {
-    fn start(&self, _name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
-        let handle = Arc::new(TaskHandle { woken: Notify::new(), stopped: AtomicBool::new(false) });
-        let (random, delay) = (Arc::clone(&self.random), self.delay.clone());
-        tokio::spawn(drive(worker, Arc::clone(&handle), random, delay));
+    fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        let handle = Arc::new(TaskHandle {
+            woken: Notify::new(),
+            stopped: AtomicBool::new(false),
+            paused: Mutex::default(),
+        });
+        let pausing = self.pausing.clone().filter(|_| PAUSING.contains(&name));
+        tokio::spawn(drive(worker, Arc::clone(&handle), self.disk.clone(), pausing));
         handle
     }
 }
@@ -78,17 +139,22 @@ impl Execution for TaskExecution {
 async fn drive(
     worker: Arc<dyn Worker>,
     handle: Arc<TaskHandle>,
-    random: Arc<Mutex<Random>>,
-    delay: DiskDelay,
+    disk: StepTimes,
+    pausing: Option<Arc<tokio::sync::Mutex<()>>>,
 ) {
     loop {
-        let delay_us = random.lock().below(delay.us_max());
-        tokio::time::sleep(Duration::from_micros(delay_us)).await;
-        delay.going().await;
-        if handle.stopped.load(Ordering::Relaxed) {
+        disk.until_disk_is_free().await;
+        if handle.is_stopped() {
             return;
         }
-        match worker.step(&*handle) {
+        let next = match &pausing {
+            None => worker.step(&*handle),
+            Some(pausing) => {
+                let _one_at_a_time = pausing.lock().await;
+                step_with_pauses(&worker, &handle, &disk).await
+            }
+        };
+        match next {
             Next::Done => return,
             Next::Again => tokio::task::yield_now().await,
             Next::WhenWoken => handle.woken.notified().await,
@@ -101,9 +167,31 @@ async fn drive(
     }
 }
 
+/// Makes a step, and lets the rest of the simulation go on while the step pauses.
+async fn step_with_pauses(worker: &Arc<dyn Worker>, handle: &TaskHandle, disk: &StepTimes) -> Next {
+    if handle.is_stopped() {
+        return Next::Done;
+    }
+    let mut step = PausingStep::begin(Arc::clone(worker));
+    loop {
+        if let Some(next) = step.take_result() {
+            return next;
+        }
+        *handle.paused.lock() = Some(step);
+        let end = PauseEnd(handle);
+        disk.pause().await;
+        match handle.take_paused() {
+            Some(paused) => step = paused,
+            None => return Next::Done,
+        }
+        drop(end);
+        step.go_on();
+    }
+}
+
 impl Pace for TaskHandle {
     fn pause(&self, _us: u64) -> bool {
-        !self.stopped.load(Ordering::Relaxed)
+        !self.is_stopped()
     }
 }
 
@@ -114,6 +202,8 @@ impl WorkerHandle for TaskHandle {
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+        // The caller relies on it that no step is under way any more.
+        drop(self.take_paused());
         self.woken.notify_one();
     }
 }
@@ -137,7 +227,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_woken_worker_steps_within_the_disks_delay_and_a_stopped_one_never() {
         let delay = DiskDelay::default();
-        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone());
+        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone(), false);
         let sleeper = Arc::new(Sleeper::default());
         let handle = execution.start("sleeper", sleeper.clone());
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -156,7 +246,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_worker_of_a_disk_that_hangs_steps_when_the_disk_goes_on() {
         let delay = DiskDelay::default();
-        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone());
+        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone(), false);
         delay.set_hung(true);
         let sleeper = Arc::new(Sleeper::default());
         let _handle = execution.start("sleeper", sleeper.clone());
@@ -165,5 +255,50 @@ mod tests {
         delay.set_hung(false);
         tokio::time::sleep(2 * HANG_LOOK).await;
         assert_eq!(sleeper.0.lock().len(), 1);
+    }
+    /// A worker whose steps pause once, and that records the times at which they begin and end.
+    #[derive(Default)]
+    struct Pauser {
+        times: Mutex<Vec<Instant>>,
+        /// The disk that hangs as soon as a step has begun.
+        hangs: Option<DiskDelay>,
+    }
+
+    impl Worker for Pauser {
+        fn step(&self, pace: &dyn Pace) -> Next {
+            self.times.lock().push(Instant::now());
+            self.hangs.iter().for_each(|disk| disk.set_hung(true));
+            if pace.pause(1) {
+                self.times.lock().push(Instant::now());
+            }
+            Next::WhenWoken
+        }
+    }
+
+    /// Starts a snapshot worker on a disk, and returns its handle after a second.
+    async fn started(disk: &DiskDelay, pauser: &Arc<Pauser>) -> Arc<dyn WorkerHandle> {
+        let execution = TaskExecution::new(Random::new(1, "execution", 0), disk.clone(), true);
+        let handle = execution.start(SNAPSHOT_WORKER, pauser.clone());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_goes_on_while_a_snapshot_pauses() {
+        let pauser = Arc::new(Pauser::default());
+        let _handle = started(&DiskDelay::default(), &pauser).await;
+        let times = pauser.times.lock().clone();
+        assert!(times.len() == 2 && times[0] < times[1], "{times:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_ends_a_step_that_pauses() {
+        let disk = DiskDelay::default();
+        let pauser = Arc::new(Pauser { hangs: Some(disk.clone()), ..Pauser::default() });
+        let handle = started(&disk, &pauser).await;
+        handle.stop();
+        disk.set_hung(false);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(pauser.times.lock().len(), 1, "it did more after its pause");
     }
 }

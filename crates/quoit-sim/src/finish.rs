@@ -136,6 +136,7 @@ async fn check_entries(
 ) -> Result<(), Violation> {
     let contents = contents_of_all(ground)?;
     let is_damaged = ground.history.lock().hardships.is_disk_damaged;
+    let makes_entry = |write| ground.history.lock().makes_entry(write);
     for policy in Policy::ALL {
         let list = || async {
             let list = move |store| requests::list_entries(store, policy, true);
@@ -145,7 +146,7 @@ async fn check_entries(
         let of_policy = found.iter().filter(|(key, _)| ground.policy(**key) == policy);
         let is_complete = of_policy.clone().all(|(key, found)| {
             found.iter().all(|each| match each {
-                Found::Value(write) if write.makes_entry() => listed.contains(&(*write, *key)),
+                Found::Value(write) if makes_entry(*write) => listed.contains(&(*write, *key)),
                 _ => true,
             })
         });

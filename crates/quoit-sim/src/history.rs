@@ -25,15 +25,6 @@ pub struct ReadNumber(pub u32);
 /// is stored.
 pub type Entry = (WriteNumber, KeyNumber);
 
-impl WriteNumber {
-    /// True if the write makes an index entry when it stores a value. One write in four does; the others
-    /// may take the store's fast paths.
-    #[must_use]
-    pub const fn makes_entry(self) -> bool {
-        self.0 % 4 == 1
-    }
-}
-
 impl fmt::Display for WriteNumber {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "w{}", self.0)
@@ -224,6 +215,8 @@ pub struct History {
     pub reads: Vec<Read>,
     /// Listings, in the order in which they ended.
     pub listings: Vec<Listing>,
+    /// True if no write makes index entries.
+    pub has_no_entries: bool,
     /// True if the checkers require that a write which was forwarded twice is made once.
     pub writes_are_made_once: bool,
     /// Events under which the value of each write was found.
@@ -307,6 +300,13 @@ impl History {
         let number = u32::try_from(self.reads.len()).expect("a run is a few hundred reads");
         self.reads.push(read);
         ReadNumber(number)
+    }
+
+    /// True if a write makes an index entry when it stores a value. One write in four does, in most runs; the
+    /// others may take the store's fast paths.
+    #[must_use]
+    pub const fn makes_entry(&self, number: WriteNumber) -> bool {
+        !self.has_no_entries && number.0 % 4 == 1
     }
 
     /// Returns the writes of a key, in the order of their starts.

@@ -1,4 +1,4 @@
-//! The simulator: it runs the released code of a whole cluster in one thread, under one seed.
+//! The simulator: it runs the released code of a whole cluster under one seed, one thing after the other.
 //!
 //! A [`run()`] builds machines whose disks, clocks and network follow from its seed, and starts a node on
 //! each. Clients send requests while faults happen. Then the run repairs all faults, waits until the
@@ -63,6 +63,7 @@ mod names;
 mod network;
 mod operator;
 mod orders;
+mod pausing;
 mod policy;
 mod process;
 mod property_client;
@@ -78,6 +79,7 @@ mod run_context;
 mod settings;
 mod stage;
 mod store_snapshot;
+mod store_starts;
 mod time;
 mod trace;
 mod trouble;

@@ -6,7 +6,7 @@
 //! value, every majority has to include a copy that replaces it.
 
 use crate::contents::Contents;
-use crate::copies::is_undisturbed;
+use crate::copies::{is_undisturbed, is_undisturbed_beside_rot};
 use crate::history::{Found, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
 use crate::names::Name;
 use crate::policy::Policy;
@@ -51,7 +51,7 @@ pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(),
     let now_us = ground.time.now_us();
     let keys = ground.history.lock().key_numbers();
     for key in keys {
-        let settled = settled_now(&ground.history.lock(), key, now_us);
+        let settled = settled_now(&ground.history.lock(), key, now_us, is_undisturbed);
         let name = Name::of(key, ground.policy(key));
         if settled.is_empty() {
             continue;
@@ -88,8 +88,28 @@ pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(),
 
 /// Returns the values that every majority has to show now, with the n_val of their buckets.
 pub(crate) fn settled_values(history: &History, now_us: u64) -> Vec<(KeyNumber, WriteNumber, u32)> {
+    values_by(history, now_us, is_undisturbed)
+}
+
+/// As [`settled_values`], where the disk of one machine may be rotten: every majority has the values except
+/// for the copies that this machine can't read.
+pub(crate) fn settled_values_beside_rot(
+    history: &History,
+    now_us: u64,
+) -> Vec<(KeyNumber, WriteNumber, u32)> {
+    values_by(history, now_us, is_undisturbed_beside_rot)
+}
+
+/// True if nothing can have removed the value of a write by a time.
+type Undisturbed = fn(&History, WriteNumber, u64) -> bool;
+
+fn values_by(
+    history: &History,
+    now_us: u64,
+    undisturbed: Undisturbed,
+) -> Vec<(KeyNumber, WriteNumber, u32)> {
     let values = history.key_numbers().flat_map(|key| {
-        let settled = settled_now(history, key, now_us).into_iter();
+        let settled = settled_now(history, key, now_us, undisturbed).into_iter();
         settled.filter_map(move |(settled, n_val)| match settled {
             Settled::Value(number) => Some((key, number, n_val)),
             Settled::Replaced(_) => None,
@@ -147,19 +167,29 @@ fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> boo
 
 /// Returns the facts about a key that every majority has to know, each with the n_val that has been in
 /// force since the fact holds. Facts from before a change of n_val are left out.
-fn settled_now(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u32)> {
+fn settled_now(
+    history: &History,
+    key: KeyNumber,
+    now_us: u64,
+    undisturbed: Undisturbed,
+) -> Vec<(Settled, u32)> {
     let policy = history.keys[key.0 as usize];
     let counts = &history.replica_counts;
     let with_n_val = |(settled, since_us)| match counts.in_force(policy, now_us)[..] {
         [n_val] if !counts.changed_within(policy, since_us, now_us) => Some((settled, n_val)),
         _ => None,
     };
-    settled(history, key, now_us).into_iter().filter_map(with_n_val).collect()
+    settled(history, key, now_us, undisturbed).into_iter().filter_map(with_n_val).collect()
 }
 
 /// Returns the facts about a key that every majority has to know, and the time since when each holds: its
 /// last write, and each write that has replaced or deleted others.
-fn settled(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u64)> {
+fn settled(
+    history: &History,
+    key: KeyNumber,
+    now_us: u64,
+    undisturbed: Undisturbed,
+) -> Vec<(Settled, u64)> {
     let last = history.writes_of(key).last().map(|(number, _)| number);
     let mut settled = Vec::new();
     for (number, write) in history.writes_of(key) {
@@ -168,7 +198,7 @@ fn settled(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u64)
         if !is_promised || !is_whole_since(history, write.start_us) {
             continue;
         }
-        let is_the_last = Some(number) == last && is_undisturbed(history, number, now_us);
+        let is_the_last = Some(number) == last && undisturbed(history, number, now_us);
         if is_the_last && write.kind == WriteKind::Put {
             settled.push((Settled::Value(number), write.start_us));
         }
@@ -306,7 +336,7 @@ mod tests {
     #[test]
     fn the_last_change_counts_when_it_was_acknowledged_and_nothing_was_lost() {
         let what = |history: &History, now_us| {
-            let settled = settled(history, KEY, now_us);
+            let settled = settled(history, KEY, now_us, is_undisturbed);
             settled.iter().map(|(settled, _)| settled.to_string()).collect::<Vec<_>>()
         };
         let none = Vec::<String>::new();

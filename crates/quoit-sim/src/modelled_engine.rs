@@ -3,6 +3,7 @@
 //! checked.
 
 use crate::engine_model::{EngineModel, ModelName, Version};
+use crate::store_starts::StoreStart;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
@@ -26,6 +27,14 @@ use std::task::{Poll, Waker};
 struct ModelledEngine {
     engine: Arc<dyn Engine>,
     model: Arc<Mutex<EngineModel>>,
+    /// Damage that the engine had met before the run itself read records.
+    found_damage: Mutex<Vec<(Partition, Tag)>>,
+}
+
+impl ModelledEngine {
+    fn new(engine: Arc<dyn Engine>, model: Arc<Mutex<EngineModel>>) -> Self {
+        Self { engine, model, found_damage: Mutex::default() }
+    }
 }
 
 /// Puts the model beside an engine that was opened on the model's disk, and checks the records that the
@@ -46,9 +55,11 @@ pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> 
         });
         let found = found.collect();
         model.restarted(&found);
+        let has_lost = opened.loss.is_some();
+        model.started(StoreStart { actor: opened.identity.actor(), has_lost });
     }
     let model = Arc::clone(model);
-    OpenedStore { engine: Arc::new(ModelledEngine { engine, model }), ..opened }
+    OpenedStore { engine: Arc::new(ModelledEngine::new(engine, model)), ..opened }
 }
 
 impl ModelledEngine {
@@ -254,7 +265,15 @@ impl ScanAccess for ModelledEngine {
         limit: usize,
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
-        let page = self.engine.fold(partition, from, limit, tombstones_only)?;
+        let is_look = self.model.lock().is_look();
+        if is_look {
+            self.found_damage.lock().extend(self.engine.take_found_damage());
+        }
+        let folded = self.engine.fold(partition, from, limit, tombstones_only);
+        if is_look {
+            drop(self.engine.take_found_damage());
+        }
+        let page = folded?;
         if !tombstones_only {
             self.model.lock().check_fold(partition, from, &page);
         }
@@ -284,7 +303,9 @@ impl Maintenance for ModelledEngine {
     }
 
     fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
-        self.engine.take_found_damage()
+        let mut found = std::mem::take(&mut *self.found_damage.lock());
+        found.extend(self.engine.take_found_damage());
+        found
     }
 
     fn stats(&self) -> EngineStats {
@@ -297,7 +318,7 @@ impl Maintenance for ModelledEngine {
 
     fn close(&self) -> Result<(), StoreError> {
         self.engine.close()?;
-        self.model.lock().all_durable();
+        self.model.lock().closed();
         Ok(())
     }
 }
@@ -315,7 +336,7 @@ mod tests {
     fn told_of_loss(read: impl Fn(&ModelledEngine, &RecordAt<'_>)) -> Option<String> {
         let clock = Arc::new(ManualClock::at(0));
         let engine = MemoryEngine::new(MemorySettings::default(), RingSize::DEFAULT, clock);
-        let engine = ModelledEngine { engine: Arc::new(engine), model: Arc::default() };
+        let engine = ModelledEngine::new(Arc::new(engine), Arc::default());
         let key = BucketRef { bucket_type: b"default", bucket: b"b" }.key(b"k");
         let encoded = key.encoded();
         let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;

@@ -7,6 +7,7 @@ use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::layout::Layout;
 use quoit_model::props::PropUpdates;
+use quoit_store::index::Tag;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -86,6 +87,12 @@ impl Name {
         partition_of(self.key_ref(), ring_size)
     }
 
+    /// Returns the tag of the key in the index of an engine.
+    #[must_use]
+    pub fn tag(&self) -> Tag {
+        Tag::of(hash_of(self.key_ref()).identity)
+    }
+
     /// Returns the primaries of the key in a layout for an n_val, whether they are up or not. Only a
     /// node's own machine can tell which of its peers are up, because each machine has its own clock.
     #[must_use]
@@ -96,8 +103,11 @@ impl Name {
 
 /// Returns the partition of a key.
 pub(crate) fn partition_of(key: KeyRef<'_>, ring_size: RingSize) -> Partition {
-    let rule = PlacementRule::BucketAndKey;
-    ring_size.partition(KeyHash::of(&key.encoded(), key.bucket, rule).placement)
+    ring_size.partition(hash_of(key).placement)
+}
+
+fn hash_of(key: KeyRef<'_>) -> KeyHash {
+    KeyHash::of(&key.encoded(), key.bucket, PlacementRule::BucketAndKey)
 }
 
 /// Returns the primaries of a partition in a layout for an n_val.

@@ -8,11 +8,11 @@
 //! promise counts only if each node shows the change within a second and is not cut off until then.
 
 use crate::finish::answer;
-use crate::run_context::{RunContext, answer_within_patience};
 use crate::machine::{Asked, Machine};
 use crate::names::{partition_of, primaries_of};
 use crate::random::Random;
 use crate::requests::Quorums;
+use crate::run_context::{RunContext, answer_within_patience};
 use crate::violation::{Fault, Violation};
 use bytes::Bytes;
 use quoit_core::{PutRequest, ReplicatedStore};

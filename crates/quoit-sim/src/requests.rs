@@ -144,6 +144,8 @@ pub struct WriteRequest {
     pub size_bytes: usize,
     /// True if the answer has to return the object.
     pub return_object: bool,
+    /// True if a put makes an index entry.
+    pub makes_entry: bool,
     /// Time at which the value expires, in seconds since 1970; `None` = never.
     pub expires_at_secs: Option<u32>,
     /// Quorums and timeout.
@@ -163,14 +165,14 @@ pub async fn write(
     let options = request.quorums.write();
     if request.kind == WriteKind::Put {
         let value = value_of(request.number, request.size_bytes);
-        if request.number.makes_entry() || request.expires_at_secs.is_some() {
+        if request.makes_entry || request.expires_at_secs.is_some() {
             let mut put = PutRequest {
                 context: request.context,
                 return_object: request.return_object,
                 options,
                 ..PutRequest::of(key, value)
             };
-            if request.number.makes_entry() {
+            if request.makes_entry {
                 put.meta.indexes = vec![entry_of(request.number)];
             }
             put.meta.expires_at_secs = request.expires_at_secs;

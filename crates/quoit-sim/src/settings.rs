@@ -81,7 +81,9 @@ impl Settings {
             Some(Family::Rights) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(Family::RotAndMembers | Family::LeaverDies | Family::Members) => &[3, 4, 4, 5],
-            Some(Family::Lull | Family::WithoutExchanges | Family::WrongStarts) => &[3, 4, 5],
+            Some(Family::WithoutExchanges | Family::WrongStarts) => &[3, 4, 5],
+            // A cluster of three has no fallbacks.
+            Some(Family::Lull) => &[3, 4, 4, 5],
             _ => &MACHINE_COUNTS,
         };
         let drawn = || *Random::new(seed, "machines", 0).pick(counts);
@@ -104,8 +106,11 @@ impl Settings {
             self.family,
             Some(Family::RotAndMembers | Family::LeaverDies | Family::Members)
         );
-        if matches!(self.family, Some(Family::LostFiles | Family::OlderData | Family::WrongStarts))
-        {
+        let is_excluded = matches!(
+            self.family,
+            Some(Family::LostFiles | Family::OlderData | Family::WrongStarts | Family::Lull)
+        );
+        if is_excluded {
             return false;
         }
         is_needed
@@ -191,7 +196,7 @@ impl Settings {
             _ => {
                 let mut workload = Workload::draw(&mut Random::new(seed, "workload", 0));
                 match self.family {
-                    Some(Family::Members) => workload = workload.wide(),
+                    Some(Family::Members | Family::RotAndMembers) => workload = workload.wide(),
                     Some(
                         Family::LostFiles
                         | Family::OlderData
@@ -202,6 +207,9 @@ impl Settings {
                         workload = workload.deleting();
                     }
                     _ => {}
+                }
+                if self.family == Some(Family::Lull) || self.loses_files_late(seed) {
+                    workload = workload.at_the_pace_of_lulls();
                 }
                 workload.starts_wrong = self.family == Some(Family::WrongStarts);
                 if self.is_quick(seed) {
@@ -235,6 +243,7 @@ impl Settings {
                     | Family::Expiring
                     | Family::LostFiles
                     | Family::OlderData
+                    | Family::Lull
             )
         );
         !self.is_large && !takes_long && Random::new(seed, "tempo", 0).percent(QUICK_PERCENT)
@@ -244,11 +253,21 @@ impl Settings {
     pub(crate) fn tempo(&self, seed: u64) -> Tempo {
         let mut tempo = if self.is_quick(seed) { Tempo::quick() } else { Tempo::default() };
         tempo.faults_until_us *= if self.is_large { LARGE_TIME_FACTOR } else { 1 };
-        if self.family == Some(Family::Lull) {
+        let is_lull = self.family == Some(Family::Lull);
+        if is_lull || self.loses_files_late(seed) {
             tempo.lull_us = LULL_OF_IDLE_TIMEOUTS
                 * quoit_number::saturating_u64(self.idle_timeout(seed).as_micros());
+            // A node that is away through the lull would keep reap records from retiring.
+            let is_calm = !is_lull || Random::new(seed, "calm", 0).percent(CALM_LULLS_PERCENT);
+            tempo.faults_from_us = if is_calm { tempo.middle_us() } else { 0 };
         }
         tempo
+    }
+
+    /// True if the seed's machine loses files after a lull in which reap records have retired.
+    fn loses_files_late(&self, seed: u64) -> bool {
+        self.family == Some(Family::LostFiles)
+            && Random::new(seed, "late losses", 0).percent(LATE_LOSSES_PERCENT)
     }
 
     /// Number of requests of each client, multiplied for large worlds and for the family `rights`.
@@ -308,8 +327,29 @@ impl Settings {
     pub(crate) fn engine_sizes(&self, seed: u64) -> EngineSizes {
         match self.family {
             Some(Family::Former) => EngineSizes::default(),
-            _ => EngineSizes::draw(&mut Random::new(seed, "sizes", 0)),
+            _ => {
+                let sizes = EngineSizes::draw(&mut Random::new(seed, "sizes", 0));
+                // In the lull before the loss a merge would remove all deleted values.
+                if self.loses_files_late(seed) { sizes.without_merges() } else { sizes }
+            }
         }
+    }
+
+    /// True if snapshots and merges of the engines pause now and then, and requests run in between.
+    pub(crate) fn work_pauses(&self) -> bool {
+        self.family == Some(Family::Blackouts)
+    }
+
+    /// True if some writes make index entries. Entries are brought up to date before each snapshot, and for
+    /// that the log is synced.
+    pub(crate) fn has_entries(&self, seed: u64) -> bool {
+        let is_without = || Random::new(seed, "entries", 0).percent(NO_ENTRIES_PERCENT);
+        self.family != Some(Family::Blackouts) || !is_without()
+    }
+
+    /// True if a loss of power may take only a part of the last write of a file.
+    pub(crate) fn tears_last_writes(&self) -> bool {
+        self.family == Some(Family::Blackouts)
     }
 
     /// Rate limit of the transfers of the seed's nodes until the faults are repaired, in bytes per
@@ -329,6 +369,9 @@ impl Settings {
     /// Time after which the seed's nodes close a silent connection.
     pub(crate) fn idle_timeout(&self, seed: u64) -> Duration {
         let mut random = Random::new(seed, "idle timeout", 0);
+        if self.loses_files_late(seed) {
+            return Duration::from_millis(random.within(LATE_LOSS_IDLE_TIMEOUTS_MS));
+        }
         let is_short = match self.family {
             Some(Family::Former) => false,
             Some(Family::Lull) => true,
@@ -355,13 +398,15 @@ impl Settings {
             Some(Family::WithoutExchanges) => 100,
             // Only anti-entropy repairs a copy that has gone back in time without its node's notice.
             Some(Family::OlderData) => 0,
-            Some(Family::Members) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
+            Some(Family::Members | Family::LostFiles) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
             _ => NO_EXCHANGES_PERCENT,
         };
         !Random::new(seed, "exchanges", 0).percent(without_percent)
     }
 }
 
+/// Percentage of runs of the family `blackouts` without index entries.
+const NO_ENTRIES_PERCENT: u64 = 40;
 /// Factors by which a large world has more keys, more requests and a longer time of faults.
 const LARGE_KEY_FACTOR: u64 = 5;
 const LARGE_TIME_FACTOR: u64 = 15;
@@ -377,6 +422,12 @@ const QUICK_PERCENT: u64 = 60;
 /// Length of a lull, as a multiple of the idle timeout of connections. A reap record retires after two
 /// rounds of reports, which are four idle timeouts apart.
 const LULL_OF_IDLE_TIMEOUTS: u64 = 10;
+/// Percentage of lulls before which the only faults are those that the lull is for.
+const CALM_LULLS_PERCENT: u64 = 60;
+/// Percentage of runs of the family `lost-files` in which files are lost after a lull, and range of their
+/// idle timeouts in milliseconds: they decide how long reap records are kept, and so the lull.
+const LATE_LOSSES_PERCENT: u64 = 50;
+const LATE_LOSS_IDLE_TIMEOUTS_MS: Range<u64> = 3_000..5_000;
 /// Range of the idle timeouts that are shorter than the default, in milliseconds.
 const IDLE_TIMEOUTS_MS: Range<u64> = 3_000..30_000;
 /// Percentage of runs with an idle timeout that is shorter than the default.
@@ -409,7 +460,7 @@ const SLOW_TRANSFERS_OF_MEMBERS_PERCENT: u64 = 60;
 const SLOW_RATES: Range<u64> = 500..10_000;
 const FAST_RATES: Range<u64> = 1_000_000..100_000_000;
 /// Percentages of runs without anti-entropy, which would repair what other parts have missed: in general,
-/// and of the family `members`.
+/// and of the families `members` and `lost-files`.
 const NO_EXCHANGES_PERCENT: u64 = 25;
 const NO_EXCHANGES_OF_MEMBERS_PERCENT: u64 = 50;
 

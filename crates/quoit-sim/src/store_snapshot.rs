@@ -1,6 +1,7 @@
 //! The stores of all running nodes at one moment of a run, read directly from their engines.
 
 use crate::contents::Contents;
+use crate::engine_model::EngineModel;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
 use crate::names::Name;
@@ -11,6 +12,7 @@ use quoit_core::ReplicatedStore;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_model::object::Object;
+use quoit_store::index::Tag;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,10 +31,13 @@ impl StoreSnapshot {
     /// Reads all stores; `None` if a store can't be read.
     pub(crate) fn at(ground: &RunContext) -> Option<Self> {
         let machines = ground.in_service();
-        let running = machines.iter().filter_map(|machine| Some((machine.index, machine.store()?)));
-        let stores: Vec<_> = running.collect();
-        let contents = stores.iter().map(|(_, store)| Contents::of(store));
-        let contents = contents.collect::<Result<_, _>>().ok()?;
+        let (mut stores, mut contents) = (Vec::new(), Vec::new());
+        for machine in &machines {
+            let Some(store) = machine.store() else { continue };
+            let read = || Contents::of(&store);
+            contents.push(EngineModel::look(&machine.engine_model(), read).ok()?);
+            stores.push((machine.index, store));
+        }
         let founder = ground.machines.iter().find(|machine| ground.has(machine));
         let founder = founder.map(|machine| machine.index);
         Some(Self { stores, contents, founder })
@@ -90,6 +95,13 @@ impl StoreSnapshot {
             format!("n{} holds {found:?}", place + 1)
         });
         words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the nodes that have a key and can't read it, because their copies are damaged.
+    pub(crate) fn unread(&self, at: (Partition, Tag)) -> BTreeSet<NodeId> {
+        let all = self.stores.iter().zip(&self.contents);
+        let unread = all.filter(|(_, contents)| contents.unread.contains(&at));
+        unread.map(|((place, _), _)| Machine::node_id_at(*place)).collect()
     }
 
     /// Returns a node's copy of a key; the outer `None` if the node does not run.

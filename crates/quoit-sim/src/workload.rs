@@ -28,6 +28,8 @@ pub struct Workload {
 pub struct Tempo {
     /// Time within which faults begin, in microseconds.
     pub faults_until_us: u64,
+    /// Time from which faults begin, except those that a lull is for, in microseconds.
+    pub faults_from_us: u64,
     /// Range from which a run draws its maximum pause between two faults, in microseconds.
     pub fault_pauses_us: Range<u64>,
     /// Length of the lull in the middle of the run, in microseconds; 0 = no lull.
@@ -36,7 +38,12 @@ pub struct Tempo {
 
 impl Default for Tempo {
     fn default() -> Self {
-        Self { faults_until_us: 20_000_000, fault_pauses_us: 1_000_000..8_000_000, lull_us: 0 }
+        Self {
+            faults_until_us: 20_000_000,
+            faults_from_us: 0,
+            fault_pauses_us: 1_000_000..8_000_000,
+            lull_us: 0,
+        }
     }
 }
 
@@ -44,7 +51,12 @@ impl Tempo {
     /// Tempo of quick runs.
     #[must_use]
     pub fn quick() -> Self {
-        Self { faults_until_us: 7_000_000, fault_pauses_us: 300_000..2_500_000, lull_us: 0 }
+        Self {
+            faults_until_us: 7_000_000,
+            faults_from_us: 0,
+            fault_pauses_us: 300_000..2_500_000,
+            lull_us: 0,
+        }
     }
 
     /// Time at which a lull begins: half of the time within which faults begin, in microseconds.
@@ -56,6 +68,9 @@ impl Tempo {
 
 /// Maximum pauses between requests in quick runs, in microseconds, of which the seed picks one.
 const QUICK_PAUSES_US: [u64; 3] = [40_000, 120_000, 250_000];
+
+/// Maximum pause between requests of clients whose work a lull interrupts, in microseconds.
+const PAUSE_OF_LULLS_US: u64 = 600_000;
 
 /// Range of the seconds after which values expire: some do during the run, others after it.
 pub const LIVES_SECS: Range<u64> = 1..16;
@@ -121,6 +136,13 @@ impl Workload {
     #[must_use]
     pub const fn deleting(self) -> Self {
         Self { key_count: 24, put_percent: 40, delete_percent: 30, ..self }
+    }
+
+    /// Returns this workload with pauses after which clients have sent half of their requests when a lull
+    /// begins.
+    #[must_use]
+    pub const fn at_the_pace_of_lulls(self) -> Self {
+        Self { pause_us_max: PAUSE_OF_LULLS_US, ..self }
     }
 
     /// Returns this workload with shorter pauses.

@@ -56,6 +56,8 @@ pub struct Faults {
     pub failing_syncs: u64,
     /// One in this many reads that must not wait returns `WouldBlock`; 0 for none.
     pub would_block_one_in: u64,
+    /// True if a crash may also keep all unsynced writes of a file but a part of the last one.
+    pub tears_last_write: bool,
     /// Makes syncs report success without an effect: a planted fault.
     pub forgets_syncs: bool,
     /// Clock that each sync of a file advances, and the number of microseconds.
@@ -416,7 +418,8 @@ impl FaultyState {
         let named: Vec<u64> = self.names.values().copied().collect();
         self.files.retain(|number, _| named.contains(number));
         for file in self.files.values_mut() {
-            file.lose_unsynced(&mut self.random);
+            let tears_last = self.faults.tears_last_write && self.random.below(2) == 0;
+            file.lose_unsynced(&mut self.random, tears_last);
         }
     }
 }

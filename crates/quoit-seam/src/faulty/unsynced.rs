@@ -80,13 +80,13 @@ impl FileState {
     }
 
     /// Keeps synced bytes. Of the other changes it keeps all, none, the first ones, or arbitrary
-    /// sectors.
-    pub(super) fn lose_unsynced(&mut self, random: &mut Random) {
+    /// sectors. If `tears_last` is true, it keeps only a part of the last one of all.
+    pub(super) fn lose_unsynced(&mut self, random: &mut Random, tears_last: bool) {
         let changes = std::mem::take(&mut self.changes);
         let any_order = random.below(3) == 0;
         let kept = if any_order { changes.len() } else { random.part_of(changes.len()) };
         for (number, change) in changes.iter().take(kept).enumerate() {
-            let is_last = number + 1 == kept && kept < changes.len();
+            let is_last = number + 1 == kept && (tears_last || kept < changes.len());
             match change {
                 UnsyncedChange::Write { offset, bytes } if any_order => {
                     write_sectors(&mut self.durable, bytes, *offset, random);
@@ -127,5 +127,29 @@ fn write_sectors(target: &mut Vec<u8>, bytes: &[u8], offset: u64, random: &mut R
             write(target, sector, start);
         }
         start = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes that crashes leave of a file whose only write was not synced.
+    fn left_bytes(tears_last: bool) -> Vec<u64> {
+        let left = (0..50).map(|seed| {
+            let mut file = FileState::default();
+            file.write(&[1; 100], 0);
+            file.lose_unsynced(&mut Random(seed), tears_last);
+            file.size()
+        });
+        left.collect()
+    }
+
+    #[test]
+    fn a_crash_leaves_a_part_of_the_last_write_only_if_it_may_tear_it() {
+        let is_part = |size_bytes: &u64| (1..100).contains(size_bytes);
+        assert!(left_bytes(true).iter().any(is_part));
+        let left_bytes = left_bytes(false);
+        assert!(!left_bytes.iter().any(is_part) && left_bytes.contains(&100));
     }
 }

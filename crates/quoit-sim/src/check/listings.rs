@@ -66,7 +66,7 @@ fn is_made(history: &History, listing: &Listing, (number, key): Entry) -> bool {
     let is_of_key = write.is_some_and(|write| {
         write.key == key && write.kind == WriteKind::Put && write.start_us <= listing.end_us
     });
-    is_of_policy && is_of_key && number.makes_entry()
+    is_of_policy && is_of_key && history.makes_entry(number)
 }
 
 /// True if the key may have been deleted during the listing.

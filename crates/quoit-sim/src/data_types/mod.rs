@@ -78,6 +78,13 @@ impl Record {
         format!("d{}", self.0)
     }
 
+    /// Parses the key of a record; `None` if it is not the key of one of the run.
+    #[must_use]
+    pub fn of_name(key: &[u8]) -> Option<Self> {
+        let digits = std::str::from_utf8(key).ok()?.strip_prefix('d')?;
+        digits.parse().ok().map(Self)
+    }
+
     /// Returns the full name of the record; `name` is [`Record::name`].
     #[must_use]
     pub const fn key_ref(self, name: &str) -> KeyRef<'_> {

@@ -19,6 +19,10 @@ pub(super) const OFF_US: Range<u64> = 10_000..5_000_000;
 /// away by then, and how much later it comes back.
 const AWAY_BEFORE_US: Range<u64> = 500_000..4_000_000;
 const BACK_AFTER_US: Range<u64> = 1_000..1_000_000;
+/// Ranges in microseconds, for a second machine with a hung disk when one loses files: how long it has been
+/// hung when that one goes down, and how much later it loses its power.
+const HUNG_BEFORE_US: Range<u64> = 1_000_000..8_000_000;
+const FORGETS_AFTER_US: Range<u64> = 1_000..500_000;
 /// Range of the lengths of cuts where permissions change, in microseconds: longer than a change may take
 /// to become effective.
 pub(super) const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
@@ -172,7 +176,7 @@ impl Planner<'_> {
         self.put(start_us, MachineFault::Start(place));
     }
 
-    /// Plans a short absence of a node, during which fallbacks take its writes. In half of the runs one
+    /// Plans a short absence of a node, during which fallbacks take its writes. In most runs one
     /// other node can't reach it from then on, although nothing else is wrong: what that node has
     /// accepted as a fallback stays with it through the lull.
     pub(super) fn add_split(&mut self, tempo: &Tempo) {
@@ -182,7 +186,7 @@ impl Planner<'_> {
         self.put(at_us, MachineFault::Kill(place));
         let start_us = self.random.within(2 * quarter_us..3 * quarter_us);
         self.put(start_us, MachineFault::Start(place));
-        if self.random.percent(50) {
+        if self.random.percent(30) {
             return;
         }
         let end_us = tempo.middle_us() + self.random.below(tempo.middle_us());
@@ -202,11 +206,11 @@ impl Planner<'_> {
         let mut at_us = self.random.within(until_us / 4..until_us);
         for _ in 0..self.random.within(1..3) {
             if family == Some(Family::LostFiles) {
-                let number = self.random.number();
-                let lose = |place| MachineFault::LoseFiles(place, number);
-                let (place, start_us) = self.add_loss(at_us, lose);
-                if self.random.percent(60) {
-                    self.add_absence_before(at_us, start_us, place);
+                let (place, start_us) = self.add_file_loss(at_us);
+                match self.random.below(10) {
+                    0..4 => {}
+                    4..7 => self.add_absence_before(at_us, start_us, place),
+                    _ => self.add_forgetting_beside(at_us, start_us, place),
                 }
             } else {
                 let age_us = self.random.within(COPY_AGES_US).min(at_us);
@@ -241,6 +245,26 @@ impl Planner<'_> {
         let away_us = loss_us.saturating_sub(self.random.within(AWAY_BEFORE_US));
         self.put(away_us, MachineFault::Kill(place));
         let back_us = start_us.max(away_us) + self.random.within_by_magnitude(BACK_AFTER_US);
+        self.put(back_us, MachineFault::Start(place));
+    }
+
+    /// Plans a loss of files of the machine that may lose data. Returns the machine, and the time of its
+    /// next start.
+    pub(super) fn add_file_loss(&mut self, at_us: u64) -> (usize, u64) {
+        let number = self.random.number();
+        self.add_loss(at_us, |place| MachineFault::LoseFiles(place, number))
+    }
+
+    /// Plans a hung disk of a second machine before a machine loses data, and a loss of its power just
+    /// after the first one has gone down. The second machine has answered writes that it then forgets, and
+    /// no node has noted that it missed them.
+    fn add_forgetting_beside(&mut self, loss_us: u64, start_us: u64, forgetful: usize) {
+        let place = self.other_than(forgetful);
+        let hung_us = loss_us.saturating_sub(self.random.within(HUNG_BEFORE_US));
+        self.put(hung_us, MachineFault::HangDisk(place, true));
+        let off_us = loss_us + self.random.within_by_magnitude(FORGETS_AFTER_US);
+        self.put(off_us, MachineFault::PowerLoss(place));
+        let back_us = start_us.max(off_us) + self.random.within_by_magnitude(BACK_AFTER_US);
         self.put(back_us, MachineFault::Start(place));
     }
 

@@ -10,32 +10,50 @@ use crate::workload::Tempo;
 /// Percentage of runs that have each of the kinds of [`Trouble::LATER`].
 const LATER_PERCENT: u64 = 20;
 
+/// Chances that a run has rot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RotChance {
+    /// No disk rots.
+    Never,
+    /// Rot is drawn as any other kind of fault.
+    Drawn,
+    /// One disk rots, and each time bits flip in several places.
+    Certain,
+}
+
+/// Number of further bits that flip each time, where rot is certain.
+const MORE_FLIPS: u32 = 3;
+
 /// Plans the faults of the kinds [`Trouble::FORMER`] for a run of `machine_count` machines, in order of
-/// time; rot only if `with_rot` is true. A run has some kinds of faults and not others, so that a bug
-/// which one kind hides shows in another run.
+/// time. A run has some kinds of faults and not others, so that a bug which one kind hides shows in another
+/// run.
 #[must_use]
 pub fn plan(
     random: &mut Random,
     machine_count: usize,
-    with_rot: bool,
+    rot: RotChance,
     tempo: &Tempo,
 ) -> Vec<Planned> {
     let until_us = tempo.faults_until_us;
     let possible = Trouble::FORMER.into_iter().filter(|kind| {
-        kind.machines_needed() <= machine_count && (with_rot || *kind != Trouble::Rot)
+        let may_rot = rot != RotChance::Never || *kind != Trouble::Rot;
+        kind.machines_needed() <= machine_count && may_rot
     });
-    let troubles: Vec<Trouble> = possible.filter(|_| random.percent(35)).collect();
+    let rots = |kind: &Trouble| rot == RotChance::Certain && *kind == Trouble::Rot;
+    let troubles: Vec<Trouble> = possible.filter(|kind| random.percent(35) || rots(kind)).collect();
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
     if troubles.is_empty() {
         return planner.planned;
     }
     planner.rotten = Some(planner.machine());
     let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
-    let mut at_us = planner.random.below(pause_us_max);
+    let mut at_us = tempo.faults_from_us + planner.random.below(pause_us_max);
     while at_us < until_us {
         let end_us = at_us + planner.random.within(100_000..5_000_000);
         let trouble = *planner.random.pick(&troubles);
         planner.add(trouble, at_us, end_us);
+        let more_count = if rots(&trouble) { MORE_FLIPS } else { 0 };
+        (0..more_count).for_each(|_| planner.add(trouble, at_us, end_us));
         at_us += planner.random.below(pause_us_max);
     }
     planner.planned.sort_by_key(|planned| planned.at_us);
@@ -60,9 +78,11 @@ pub fn plan_later(
         }
     }
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
-    planner.add_losses(family, until_us);
-    if tempo.lull_us > 0 {
-        match planner.random.percent(50) {
+    if tempo.lull_us == 0 {
+        planner.add_losses(family, until_us);
+    }
+    if family == Some(Family::Lull) {
+        match planner.random.percent(40) {
             true => planner.add_absence(tempo),
             false => planner.add_split(tempo),
         }
@@ -75,7 +95,7 @@ pub fn plan_later(
     let rotten = planner.rotten.unwrap_or_else(|| planner.machine());
     planner.rotten = Some(rotten);
     let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
-    let mut at_us = planner.random.below(pause_us_max);
+    let mut at_us = tempo.faults_from_us + planner.random.below(pause_us_max);
     while at_us < until_us {
         match *planner.random.pick(&troubles) {
             Trouble::HungDisk => planner.add_hang(at_us),
@@ -105,6 +125,38 @@ pub fn plan_later(
     planner.planned
 }
 
+/// Percentage of runs of the family `lull` in which a process is started again in the lull.
+const RESTARTS_PERCENT: u64 = 40;
+
+/// Plans the faults within a lull, with times that count the lull. In some runs of the family `lull` a
+/// process is started again in the first two thirds. In those of `lost-files` a machine loses files when the
+/// reap records of what was deleted before the lull have retired.
+#[must_use]
+pub fn plan_in_lull(
+    random: &mut Random,
+    machine_count: usize,
+    family: Option<Family>,
+    tempo: &Tempo,
+) -> Vec<Planned> {
+    let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
+    let begin_us = tempo.middle_us();
+    if tempo.lull_us == 0 {
+        return planner.planned;
+    }
+    if family == Some(Family::LostFiles) {
+        let at_us = begin_us + planner.random.within(tempo.lull_us * 8 / 10..tempo.lull_us);
+        planner.rotten = Some(planner.machine());
+        planner.add_file_loss(at_us);
+    } else if planner.random.percent(RESTARTS_PERCENT) {
+        let place = planner.machine();
+        let at_us = begin_us + planner.random.below(tempo.lull_us * 2 / 3);
+        planner.put(at_us, MachineFault::Kill(place));
+        let start_us = at_us + planner.random.within_by_magnitude(OFF_US);
+        planner.put(start_us, MachineFault::Start(place));
+    }
+    planner.planned
+}
+
 /// True if runs of a family may draw a kind of fault.
 fn is_possible(kind: Trouble, family: Option<Family>) -> bool {
     match family {
@@ -126,7 +178,7 @@ mod tests {
         for seed in 0..200 {
             let plan = || {
                 let mut random = Random::new(seed, "faults", 0);
-                let mut planned = plan(&mut random, 3, true, &Tempo::default());
+                let mut planned = plan(&mut random, 3, RotChance::Drawn, &Tempo::default());
                 let family = Family::ALL[seed as usize % Family::ALL.len()];
                 planned.extend(plan_later(&mut random, 3, Some(family), &Tempo::default()));
                 planned.sort_by_key(|planned| planned.at_us);

@@ -3,7 +3,7 @@
 
 use crate::history::{Found, KeyNumber, WriteNumber};
 use crate::machine::Machine;
-use crate::majorities::settled_values;
+use crate::majorities::settled_values_beside_rot;
 use crate::names::Name;
 use crate::run_context::RunContext;
 use crate::store_snapshot::StoreSnapshot;
@@ -47,6 +47,8 @@ struct ValueCopies {
     end_us: u64,
     /// Running nodes, with true if they have the value.
     has_value: BTreeMap<NodeId, bool>,
+    /// Nodes whose copies are damaged.
+    unread: BTreeSet<NodeId>,
     /// Primaries whose copies count as complete, running or not.
     complete: BTreeSet<NodeId>,
     /// Primaries by any layout that members read by, without those whose copies have lost records.
@@ -69,6 +71,7 @@ impl KnownCopies {
             self.before_layout_us.entry(layout.version()).or_insert(self.last_us);
         }
         let all = copies(ground, look, now_us);
+        let is_rotten = ground.history.lock().hardships.is_disk_damaged;
         for partition in all.iter().map(|copies| copies.partition).collect::<BTreeSet<_>>() {
             for node in look.lost(partition) {
                 self.before_loss_us.entry((partition, node)).or_insert(self.last_us);
@@ -77,7 +80,9 @@ impl KnownCopies {
         for copies in &all {
             self.note_found(copies, now_us);
             self.check_complete(look, copies, now_us)?;
-            self.check_kept(ground, look, copies, now_us)?;
+            if !is_rotten {
+                self.check_kept(ground, look, copies, now_us)?;
+            }
         }
         for partition in all.iter().map(|copies| copies.partition).collect::<BTreeSet<_>>() {
             let lost = look.lost(partition);
@@ -109,7 +114,8 @@ impl KnownCopies {
 
     /// Checks each copy that has become complete since the last look: it has the value if all others had
     /// it before the copy began to be filled. A source that gets the value later, by a hint, may hand over
-    /// its copy without it.
+    /// its copy without it. A source whose copy is damaged gets the value from others before it hands it
+    /// over.
     fn check_complete(
         &self,
         look: &StoreSnapshot,
@@ -121,7 +127,7 @@ impl KnownCopies {
             // A node that takes over a position gets the records of its former holder, which therefore
             // counts, also if some members had ceased to read by its layout at the last look.
             let others = &former.all | &copies.complete;
-            let mut others = others.iter().filter(|other| *other != node);
+            let others: Vec<&NodeId> = others.iter().filter(|other| *other != node).collect();
             let since_us = self.before_loss_us.get(&(copies.partition, *node));
             let since_us = since_us.or_else(|| self.before_layout_us.get(&copies.layout_version));
             let Some(since_us) = since_us else { continue };
@@ -129,8 +135,12 @@ impl KnownCopies {
             let had = |other: &NodeId| {
                 found.and_then(|found| found.get(other)).is_some_and(|at| at <= since_us)
             };
-            let is_older = copies.end_us < *since_us && others.all(had);
-            if copies.has_value.get(node) == Some(&false) && is_older {
+            let is_known = |other: &NodeId| had(other) || copies.unread.contains(other);
+            let all_others_had = others.iter().all(|other| is_known(other));
+            let is_older = copies.end_us < *since_us && all_others_had;
+            let is_older = is_older && others.iter().any(|other| had(other));
+            let lacks = copies.has_value.get(node) == Some(&false) && !copies.unread.contains(node);
+            if lacks && is_older {
                 let text = format!(
                     "at {} ms, key {}: {node} counts as a complete copy without {}: {}",
                     now_us / 1_000,
@@ -188,7 +198,7 @@ fn copies(ground: &RunContext, look: &StoreSnapshot, now_us: u64) -> Vec<ValueCo
     let state = newest.control().read();
     let history = ground.history.lock();
     let mut all = Vec::new();
-    for (key, number, n_val) in settled_values(&history, now_us) {
+    for (key, number, n_val) in settled_values_beside_rot(&history, now_us) {
         let name = Name::of(key, history.keys[key.0 as usize]);
         let partition = name.partition(state.ring_size());
         let layouts = look.read_layouts(&state, &name);
@@ -215,6 +225,7 @@ fn copies(ground: &RunContext, look: &StoreSnapshot, now_us: u64) -> Vec<ValueCo
             end_us: history.writes[number.0 as usize].end_us,
             has_value: known.collect(),
             layout_version: layouts.keys().next_back().copied().unwrap_or_default(),
+            unread: look.unread((partition, name.tag())),
             complete,
             all: all_primaries,
             partition,

@@ -7,10 +7,12 @@
 //! Few runs would lose data if one of these promises were broken: several machines would have to lose
 //! their power within moments, or an old copy would have to arrive at just the right time.
 
+mod data_types;
 mod disks;
 mod kept;
 mod layouts;
 mod reaped;
+mod retired;
 
 use crate::machine::Machine;
 use crate::majorities::check_majorities;
@@ -20,6 +22,7 @@ use crate::violation::{Fault, Violation};
 use disks::ValuesOnDisks;
 use kept::KnownCopies;
 use reaped::ReapedTombstones;
+use retired::RetiredRecords;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -45,6 +48,7 @@ pub struct StoreLooks {
     on_disks: ValuesOnDisks,
     copies: KnownCopies,
     reaped: ReapedTombstones,
+    retired: RetiredRecords,
 }
 
 impl StoreLooks {
@@ -57,6 +61,7 @@ impl StoreLooks {
             on_disks: ValuesOnDisks::default(),
             copies: KnownCopies::default(),
             reaped: ReapedTombstones::new(idle_timeout),
+            retired: RetiredRecords::new(idle_timeout),
         }
     }
 
@@ -79,6 +84,8 @@ impl StoreLooks {
             reaped::check_on_disks(ground, &stores)?;
         }
         reaped::check_stored(ground, &stores)?;
-        self.reaped.check(ground, &stores)
+        data_types::check_merges(ground, &stores)?;
+        self.reaped.check(ground, &stores)?;
+        self.retired.check(ground, &stores)
     }
 }

@@ -1,0 +1,73 @@
+//! Checks that the copies of data types can be merged: readers, repairs and exchanges rely on it that a merge
+//! has seen all that each of the two copies has seen, whatever is missing in between.
+
+use crate::data_types::Record;
+use crate::run_context::RunContext;
+use crate::store_snapshot::StoreSnapshot;
+use crate::violation::{Fault, Violation};
+use quoit_model::object::Object;
+
+/// Merges the copies of each record on any two nodes, in both orders.
+pub(super) fn check_merges(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
+    for record in Record::all() {
+        let all = look.stores.iter().zip(&look.contents);
+        let copies: Vec<_> = all
+            .filter_map(|((place, _), contents)| Some((place, contents.data_types.get(&record)?)))
+            .collect();
+        for (place, one) in &copies {
+            for (other_place, other) in &copies {
+                if is_merged_whole(one, other) == Some(false) {
+                    let text = format!(
+                        "at {} ms, d{}: the copy of n{} merged with that of n{} lacks events of one of them",
+                        ground.time.now_us() / 1_000,
+                        record.0,
+                        *place + 1,
+                        *other_place + 1
+                    );
+                    return Err(Violation::new(Fault::Lost, text));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// True if the merge of two copies has seen all events of both. `None` if one of them has no state, or has it
+/// in pages.
+fn is_merged_whole(one: &Object, other: &Object) -> Option<bool> {
+    let clock = |object: &Object| match object.data_type() {
+        Ok(Some(_)) => object.causal_clock().ok(),
+        Ok(None) | Err(_) => None,
+    };
+    let (clock_of_one, clock_of_other) = (clock(one)?, clock(other)?);
+    if clock_of_one == clock_of_other {
+        return Some(true);
+    }
+    let merged = one.merge(other).causal_clock().ok()?;
+    Some(merged.covers(&clock_of_one) && merged.covers(&clock_of_other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::clock::Actor;
+    use quoit_model::data_type::{EventSource, Operation};
+
+    #[test]
+    fn copies_with_different_events_are_merged_whole() {
+        let counted = |actor: &[u8]| {
+            let actor = Actor(actor.into());
+            let source = EventSource {
+                actor: &actor,
+                time_secs: 1,
+                now_us: 1,
+                hll_precision: Default::default(),
+            };
+            let operation = Operation::Counter(1);
+            Object::update_data_type(None, &operation, None, source, None).expect("it counts")
+        };
+        let (one, other) = (counted(b"one"), counted(b"other"));
+        assert_eq!(is_merged_whole(&one, &other), Some(true));
+        assert_eq!(is_merged_whole(&one, &Object::default()), None);
+    }
+}

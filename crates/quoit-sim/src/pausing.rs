@@ -1,0 +1,173 @@
+//! Steps of background work that pause, so that requests run in the middle of them.
+//!
+//! A step is a function that returns at its end. So that it can wait for simulated time, it gets a thread of
+//! its own. Only one of the two threads runs at any moment: the simulation stands still while the step
+//! works, and the step while the simulation goes on. So the seed still decides the order of all events.
+
+use parking_lot::{Condvar, Mutex};
+use quoit_seam::{Next, Pace, Worker};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use tokio::runtime::Handle;
+use tracing::dispatcher::{get_default, with_default};
+
+/// The thread that runs now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Runs {
+    /// The step's thread.
+    Step,
+    /// The simulation's thread; the step pauses.
+    Simulation,
+    /// The simulation's thread; the step is over.
+    SimulationAlone,
+}
+
+/// The turns of a step and of the simulation.
+struct Turns {
+    state: Mutex<TurnState>,
+    changed: Condvar,
+}
+
+struct TurnState {
+    runs: Runs,
+    /// True if the step must end without further pauses.
+    is_stopped: bool,
+}
+
+impl Turns {
+    /// Gives the turn to the other thread.
+    fn give(&self, to: Runs) {
+        self.state.lock().runs = to;
+        self.changed.notify_all();
+    }
+
+    /// Waits while the step has the turn.
+    fn wait_for_step(&self) {
+        let mut state = self.state.lock();
+        while state.runs == Runs::Step {
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+impl Pace for Turns {
+    fn pause(&self, _us: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return false;
+        }
+        state.runs = Runs::Simulation;
+        self.changed.notify_all();
+        while state.runs != Runs::Step {
+            self.changed.wait(&mut state);
+        }
+        !state.is_stopped
+    }
+}
+
+/// Ends the turns of a step, also if it has panicked.
+struct LastTurn(Arc<Turns>);
+
+impl Drop for LastTurn {
+    fn drop(&mut self) {
+        self.0.give(Runs::SimulationAlone);
+    }
+}
+
+/// A step that has begun. If it is dropped, it ends without further pauses.
+pub(crate) struct PausingStep {
+    turns: Arc<Turns>,
+    /// `None` when the result was taken.
+    thread: Option<JoinHandle<Next>>,
+}
+
+impl PausingStep {
+    /// Begins a step of a worker, and returns when the step pauses or is over.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no room for a thread.
+    pub(crate) fn begin(worker: Arc<dyn Worker>) -> Self {
+        let state = TurnState { runs: Runs::Step, is_stopped: false };
+        let turns = Arc::new(Turns { state: Mutex::new(state), changed: Condvar::new() });
+        let (last, pace) = (LastTurn(Arc::clone(&turns)), Arc::clone(&turns));
+        let (log, runtime) = (get_default(Clone::clone), Handle::try_current().ok());
+        let step = move || {
+            let _last = last;
+            let _same_clock = runtime.as_ref().map(Handle::enter);
+            with_default(&log, || worker.step(&*pace))
+        };
+        let thread = Builder::new().spawn(step).expect("the system has room for one more thread");
+        turns.wait_for_step();
+        Self { turns, thread: Some(thread) }
+    }
+
+    /// Lets a step that pauses go on, and returns when it pauses again or is over.
+    pub(crate) fn go_on(&self) {
+        self.turns.give(Runs::Step);
+        self.turns.wait_for_step();
+    }
+
+    /// Takes the result of the step; `None` while it pauses.
+    ///
+    /// # Panics
+    ///
+    /// If the step has panicked.
+    pub(crate) fn take_result(&mut self) -> Option<Next> {
+        if self.turns.state.lock().runs != Runs::SimulationAlone {
+            return None;
+        }
+        let result = self.thread.take()?.join();
+        Some(result.unwrap_or_else(|panic| resume_unwind(panic)))
+    }
+}
+
+impl Drop for PausingStep {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.turns.state.lock().is_stopped = true;
+        if self.turns.state.lock().runs == Runs::Simulation {
+            self.go_on();
+        }
+        // The result is of no use any more; a panic has been printed.
+        let _ = thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker whose step pauses twice, and records what it has done.
+    #[derive(Default)]
+    struct Pauser(Mutex<Vec<&'static str>>);
+
+    impl Worker for Pauser {
+        fn step(&self, pace: &dyn Pace) -> Next {
+            self.0.lock().push("begun");
+            let goes_on = pace.pause(1) && pace.pause(1);
+            self.0.lock().push(if goes_on { "done" } else { "stopped" });
+            Next::WhenWoken
+        }
+    }
+
+    #[test]
+    fn a_step_stands_still_in_its_pauses_and_goes_on_when_it_is_told_to() {
+        let pauser = Arc::new(Pauser::default());
+        let mut step = PausingStep::begin(pauser.clone());
+        for _ in 0..2 {
+            assert_eq!((step.take_result(), pauser.0.lock().len()), (None, 1));
+            step.go_on();
+        }
+        assert_eq!(step.take_result(), Some(Next::WhenWoken));
+        assert_eq!(*pauser.0.lock(), ["begun", "done"]);
+    }
+
+    #[test]
+    fn a_step_that_is_dropped_in_a_pause_ends_at_once() {
+        let pauser = Arc::new(Pauser::default());
+        drop(PausingStep::begin(pauser.clone()));
+        assert_eq!(*pauser.0.lock(), ["begun", "stopped"]);
+    }
+}
