@@ -6,7 +6,7 @@
 
 use quoit_model::clock::Actor;
 
-/// What a process has found out about its store when it opened it.
+/// Facts about a store that its process has found out by opening it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StoreStart {
     /// Actor of the events that the store makes.

@@ -203,7 +203,8 @@ impl HintFile {
     pub(super) fn append(&mut self, entries: &[u8]) -> Result<(), StoreError> {
         let Some(file) = &self.file else { return Ok(()) };
         debug_assert!(
-            entries.len() % ENTRY_BYTES == 0 && self.size_bytes % ENTRY_BYTES as u64 == 0,
+            entries.len().is_multiple_of(ENTRY_BYTES)
+                && self.size_bytes.is_multiple_of(ENTRY_BYTES as u64),
             "entries begin at multiples of their size, also behind a torn one"
         );
         file.write_at(entries, self.size_bytes)?;

@@ -51,13 +51,13 @@ fn is_merged_whole(one: &Object, other: &Object) -> Option<bool> {
 mod tests {
     use super::*;
     use quoit_model::clock::Actor;
-    use quoit_model::data_type::{EventSource, Operation};
+    use quoit_model::data_type::{EventOrigin, Operation};
 
     #[test]
     fn copies_with_different_events_are_merged_whole() {
         let counted = |actor: &[u8]| {
             let actor = Actor(actor.into());
-            let source = EventSource {
+            let source = EventOrigin {
                 actor: &actor,
                 time_secs: 1,
                 now_us: 1,
