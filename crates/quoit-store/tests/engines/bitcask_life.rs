@@ -170,6 +170,25 @@ fn merges_take_back_the_room_of_what_no_longer_counts() {
 }
 
 #[test]
+fn a_merge_that_a_full_disk_ended_leaves_nothing_that_a_start_takes_for_a_loss() {
+    for room_bytes in (100..500).step_by(20) {
+        let mut store = Faulty::new(4_000);
+        churn(&store);
+        let used_bytes = store.disk.used_bytes();
+        store.disk.set_faults(|faults| faults.capacity_bytes = Some(used_bytes + room_bytes));
+        store.execution.step(MERGE_WORKER);
+        store.disk.set_faults(|faults| faults.capacity_bytes = None);
+        assert_eq!(store.engine().stats().merged_bytes, 0, "the merge had enough room");
+        store.close();
+        store.forget_indexes();
+        let report = store.open().unwrap();
+        assert!(report.clean && report.loss.is_none(), "{room_bytes} bytes of room: {report:?}");
+        let expected: Vec<_> = (10..20).map(|number| format!("key{number:02}")).collect();
+        assert_eq!(keys(store.engine()), expected);
+    }
+}
+
+#[test]
 fn a_merge_copies_no_more_than_its_budget() {
     let store = Faulty::new(4_000);
     churn(&store);

@@ -75,7 +75,14 @@ impl MergeTarget {
         if written == 0 {
             return Ok(0);
         }
-        self.segment.file.write_at(&self.slice, self.end)?;
+        if let Err(error) = self.segment.file.write_at(&self.slice, self.end) {
+            // A part may have been written. A start after a stop in good order would take it for a loss.
+            if let Err(fault) = self.segment.file.truncate(self.end) {
+                let segment = self.segment.number;
+                tracing::warn!(segment, %fault, "the torn end of a merge could not be cut off");
+            }
+            return Err(error.into());
+        }
         let mut at = 0;
         while at < self.slice.len() {
             let offset = self.end + at as u64;
