@@ -208,8 +208,11 @@ impl Settings {
                     }
                     _ => {}
                 }
-                if self.family == Some(Family::Lull) || self.loses_files_late(seed) {
-                    workload = workload.at_the_pace_of_lulls();
+                // Clients have sent half of their requests when a lull begins.
+                if self.family == Some(Family::Lull) {
+                    workload.pause_us_max = PAUSE_OF_LULLS_US / LULL_REQUESTS_FACTOR;
+                } else if self.loses_files_late(seed) {
+                    workload.pause_us_max = PAUSE_OF_LULLS_US;
                 }
                 workload.starts_wrong = self.family == Some(Family::WrongStarts);
                 if self.is_quick(seed) {
@@ -270,11 +273,13 @@ impl Settings {
             && Random::new(seed, "late losses", 0).percent(LATE_LOSSES_PERCENT)
     }
 
-    /// Number of requests of each client, multiplied for large worlds and for the family `rights`.
+    /// Number of requests of each client, multiplied for large worlds and for the families `rights` and
+    /// `lull`.
     pub(crate) fn operations(&self) -> u64 {
         let factor = match self.is_large {
             true => LARGE_TIME_FACTOR,
             false if self.has_rights() => RIGHTS_TIME_FACTOR,
+            false if self.family == Some(Family::Lull) => LULL_REQUESTS_FACTOR,
             false => 1,
         };
         self.operation_count * factor
@@ -422,6 +427,11 @@ const QUICK_PERCENT: u64 = 60;
 /// Length of a lull, as a multiple of the idle timeout of connections. A reap record retires after two
 /// rounds of reports, which are four idle timeouts apart.
 const LULL_OF_IDLE_TIMEOUTS: u64 = 10;
+/// Maximum pause between requests of clients whose work a lull interrupts, in microseconds, and factor by
+/// which clients of the family `lull` send more requests at shorter pauses: many keys have to be deleted
+/// after a fallback has got a value, and before the lull.
+const PAUSE_OF_LULLS_US: u64 = 600_000;
+const LULL_REQUESTS_FACTOR: u64 = 3;
 /// Percentage of lulls before which the only faults are those that the lull is for.
 const CALM_LULLS_PERCENT: u64 = 60;
 /// Percentage of runs of the family `lost-files` in which files are lost after a lull, and range of their

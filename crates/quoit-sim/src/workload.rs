@@ -69,9 +69,6 @@ impl Tempo {
 /// Maximum pauses between requests in quick runs, in microseconds, of which the seed picks one.
 const QUICK_PAUSES_US: [u64; 3] = [40_000, 120_000, 250_000];
 
-/// Maximum pause between requests of clients whose work a lull interrupts, in microseconds.
-const PAUSE_OF_LULLS_US: u64 = 600_000;
-
 /// Range of the seconds after which values expire: some do during the run, others after it.
 pub const LIVES_SECS: Range<u64> = 1..16;
 
@@ -136,13 +133,6 @@ impl Workload {
     #[must_use]
     pub const fn deleting(self) -> Self {
         Self { key_count: 24, put_percent: 40, delete_percent: 30, ..self }
-    }
-
-    /// Returns this workload with pauses after which clients have sent half of their requests when a lull
-    /// begins.
-    #[must_use]
-    pub const fn at_the_pace_of_lulls(self) -> Self {
-        Self { pause_us_max: PAUSE_OF_LULLS_US, ..self }
     }
 
     /// Returns this workload with shorter pauses.

@@ -7,6 +7,7 @@
 //! Few runs would lose data if one of these promises were broken: several machines would have to lose
 //! their power within moments, or an old copy would have to arrive at just the right time.
 
+mod after_loss;
 mod data_types;
 mod disks;
 mod kept;
@@ -19,6 +20,7 @@ use crate::majorities::check_majorities;
 use crate::run_context::RunContext;
 use crate::store_snapshot::StoreSnapshot;
 use crate::violation::{Fault, Violation};
+use after_loss::LostCopies;
 use disks::ValuesOnDisks;
 use kept::KnownCopies;
 use reaped::ReapedTombstones;
@@ -47,6 +49,7 @@ pub struct StoreLooks {
     count: u64,
     on_disks: ValuesOnDisks,
     copies: KnownCopies,
+    lost: LostCopies,
     reaped: ReapedTombstones,
     retired: RetiredRecords,
 }
@@ -60,6 +63,7 @@ impl StoreLooks {
             count: 0,
             on_disks: ValuesOnDisks::default(),
             copies: KnownCopies::default(),
+            lost: LostCopies::default(),
             reaped: ReapedTombstones::new(idle_timeout),
             retired: RetiredRecords::new(idle_timeout),
         }
@@ -79,6 +83,7 @@ impl StoreLooks {
         layouts::check_layouts(ground, &stores)?;
         layouts::check_moved(ground, &stores)?;
         self.copies.check(ground, &stores)?;
+        self.lost.check(ground, &stores)?;
         if with_disks && self.count.is_multiple_of(LOOKS_AT_DISKS) {
             self.on_disks.check(ground, &stores)?;
             reaped::check_on_disks(ground, &stores)?;
