@@ -85,25 +85,24 @@ impl Scan {
             let (header, check) = header;
             let offset = self.next;
             let in_checked_batch = offset < self.batch_end;
-            let fits = header.in_batch == in_checked_batch;
-            if !fits && !planted::has(PlantedFault::AcceptsTornBatches) {
+            let accepts_torn = planted::has(PlantedFault::AcceptsTornBatches);
+            if header.in_batch != in_checked_batch && !accepts_torn {
                 // The record belongs to a batch whose frame is damaged.
                 self.skip(header.padded_bytes());
                 continue;
             }
             let body_bytes = index(header.record_bytes() - HEADER_BYTES as u64);
             let body = self.window.read(offset + HEADER_BYTES as u64, body_bytes)?;
-            if body.len() < body_bytes {
-                // The file ends within the record, or its size is wrong.
-                self.skip(ALIGNMENT);
-                continue;
-            }
-            if record::body_check(self.position.store_id, body) != check {
-                self.skip(header.padded_bytes());
+            let is_cut = body.len() < body_bytes;
+            let is_good = !is_cut && record::body_check(self.position.store_id, body) == check;
+            let is_batch = header.kind == RecordKind::Batch;
+            if !is_good && !(is_batch && accepts_torn) {
+                // If the file ends within the record, its size may be wrong.
+                self.skip(if is_cut { ALIGNMENT } else { header.padded_bytes() });
                 continue;
             }
             self.end_damage(offset);
-            if header.kind == RecordKind::Batch {
+            if is_batch {
                 self.batch_end = offset + header.padded_bytes();
                 self.next = offset + (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64;
                 continue;
