@@ -96,7 +96,7 @@ impl Scan {
             let is_cut = body.len() < body_bytes;
             let is_good = !is_cut && record::body_check(self.position.store_id, body) == check;
             let is_batch = header.kind == RecordKind::Batch;
-            if !is_good && !(is_batch && accepts_torn) {
+            if !(is_good || is_batch && accepts_torn) {
                 // If the file ends within the record, its size may be wrong.
                 self.skip(if is_cut { ALIGNMENT } else { header.padded_bytes() });
                 continue;
