@@ -16,6 +16,7 @@ mod execution;
 mod faulty;
 #[cfg(any(test, feature = "testing"))]
 mod manual;
+mod mounts;
 mod real;
 pub mod rented;
 
@@ -29,4 +30,5 @@ pub use execution::{
 pub use faulty::{Faults, FaultyDisk, Random};
 #[cfg(any(test, feature = "testing"))]
 pub use manual::{ManualClock, ManualExecution, Meanwhile};
+pub use mounts::Mount;
 pub use real::RealDisk;

@@ -1,7 +1,7 @@
 //! The file systems of the machine, as `df` lists them.
 
+use quoit_seam::Mount;
 use rustix::fs::statvfs;
-use std::fs;
 
 /// A mounted file system that has space for files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,8 +17,7 @@ pub(crate) struct Disk {
 /// The local file systems, in the order in which they were mounted. Asks the system about each. Remote ones
 /// are left out, because a server that does not answer would block the call.
 pub(crate) fn disks() -> Vec<Disk> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mount_points(&mounts).into_iter().filter_map(measure).collect()
+    mount_points(Mount::all()).into_iter().filter_map(measure).collect()
 }
 
 fn measure(mount_point: String) -> Option<Disk> {
@@ -33,15 +32,12 @@ fn measure(mount_point: String) -> Option<Disk> {
     Some(Disk { mount_point, size_kib, used_percent: (used * 100).div_ceil(usable) })
 }
 
-/// Mount points of local file systems, each once, from the text of `/proc/self/mounts`.
-fn mount_points(text: &str) -> Vec<String> {
+/// Mount points of local file systems, each once.
+fn mount_points(mounts: Vec<Mount>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for line in text.lines() {
-        let mut words = line.split(' ').skip(1);
-        let (Some(place), Some(kind)) = (words.next(), words.next()) else { continue };
-        let place = unescaped(place);
-        if !is_remote(kind) && !found.contains(&place) {
-            found.push(place);
+    for Mount { path, kind } in mounts {
+        if !is_remote(&kind) && !found.contains(&path) {
+            found.push(path);
         }
     }
     found
@@ -56,31 +52,12 @@ fn is_remote(kind: &str) -> bool {
             .any(|remote| kind.starts_with(remote))
 }
 
-/// Undoes the escapes of spaces and the like: a backslash and three octal digits.
-fn unescaped(word: &str) -> String {
-    let mut pieces = word.split('\\');
-    let mut text = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        match piece.split_at_checked(3).map(|(code, rest)| (u8::from_str_radix(code, 8), rest)) {
-            Some((Ok(code), rest)) if code.is_ascii() => {
-                text.push(char::from(code));
-                text.push_str(rest);
-            }
-            _ => {
-                text.push('\\');
-                text.push_str(piece);
-            }
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn local_mounts_are_found_once_and_their_names_unescaped() {
+    fn local_mounts_are_found_once() {
         let text = "/dev/sda1 / ext4 rw,relatime 0 0\n\
                     proc /proc proc rw 0 0\n\
                     host:/x /mnt/net nfs4 rw 0 0\n\
@@ -89,8 +66,8 @@ mod tests {
                     host:/y /mnt/far fuse.sshfs rw 0 0\n\
                     /dev/sdd1 /mnt/ntfs fuseblk rw 0 0\n\
                     odd\n";
-        assert_eq!(mount_points(text), ["/", "/proc", "/mnt/my disk\\x", "/mnt/ntfs"]);
-        assert_eq!(unescaped("a\\9"), "a\\9");
+        let found = mount_points(Mount::parse(text));
+        assert_eq!(found, ["/", "/proc", "/mnt/my disk\\x", "/mnt/ntfs"]);
     }
 
     #[test]

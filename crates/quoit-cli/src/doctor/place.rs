@@ -3,6 +3,7 @@
 use super::Check;
 use crate::figures::size;
 use crate::local::{SOCKET_FILE, with_short_path};
+use quoit_seam::Mount;
 use rustix::fs::{Access, access, statvfs};
 use std::fs;
 use std::io::ErrorKind;
@@ -106,9 +107,8 @@ fn room(place: &Path) -> Check {
 
 fn file_system(place: &Path) -> Check {
     const SUBJECT: &str = "file system";
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
-    let Some((kind, _)) = kind_of(&mounts, &place) else {
+    let Some(kind) = kind_of(Mount::all(), &place) else {
         return Check::unknown(SUBJECT, "the system does not tell");
     };
     if is_unsafe(&kind) {
@@ -125,33 +125,10 @@ fn is_unsafe(kind: &str) -> bool {
     !kind.starts_with(LOCAL_FUSE) && UNSAFE_KINDS.iter().any(|start| kind.starts_with(start))
 }
 
-/// Kind of the file system that contains a path, and its mount point.
-fn kind_of(mounts: &str, place: &Path) -> Option<(String, PathBuf)> {
-    let mounted = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (at, kind) = (PathBuf::from(unescaped(words.next()?)), words.next()?);
-        place.starts_with(&at).then(|| (kind.to_owned(), at))
-    });
-    mounted.max_by_key(|(_, at)| at.components().count())
-}
-
-/// Undoes the escapes of a mount point: a space and the like is a backslash and three octal digits.
-fn unescaped(word: &str) -> String {
-    let mut pieces = word.split('\\');
-    let mut text = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        match piece.split_at_checked(3).map(|(code, rest)| (u8::from_str_radix(code, 8), rest)) {
-            Some((Ok(code), rest)) if code.is_ascii() => {
-                text.push(char::from(code));
-                text.push_str(rest);
-            }
-            _ => {
-                text.push('\\');
-                text.push_str(piece);
-            }
-        }
-    }
-    text
+/// Kind of the file system that contains a path: of the innermost mount.
+fn kind_of(mounts: Vec<Mount>, place: &Path) -> Option<String> {
+    let around = mounts.into_iter().filter(|mount| place.starts_with(&mount.path));
+    around.max_by_key(|mount| Path::new(&mount.path).components().count()).map(|mount| mount.kind)
 }
 
 /// Checks that a node can listen on an address.
@@ -225,12 +202,12 @@ mod tests {
 
     #[test]
     fn the_innermost_mount_tells_the_file_system() {
-        let mounts = "/dev/sda1 / ext4 rw 0 0\nhost:/x /data nfs4 rw 0 0\n";
-        assert_eq!(kind_of(mounts, Path::new("/data/node")).expect("one").0, "nfs4");
-        assert_eq!(kind_of(mounts, Path::new("/database")).expect("one").0, "ext4");
-        let mounts = "/dev/sda1 / ext4 rw 0 0\nhost:/x /my\\040data\\134040 nfs4 rw 0 0\n";
-        assert_eq!(kind_of(mounts, Path::new("/my data\\040/node")).expect("one").0, "nfs4");
-        assert_eq!(unescaped("a\\041b\\9"), "a!b\\9");
+        let kind = |place: &str| {
+            let mounts = Mount::parse("/dev/sda1 / ext4 rw 0 0\nhost:/x /data nfs4 rw 0 0\n");
+            kind_of(mounts, Path::new(place)).expect("one")
+        };
+        assert_eq!(kind("/data/node"), "nfs4");
+        assert_eq!(kind("/database"), "ext4");
     }
 
     #[test]
