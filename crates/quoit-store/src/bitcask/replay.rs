@@ -160,20 +160,27 @@ impl Replay<'_> {
             }
         }
         Ok(match damaged[..] {
-            [entry] => self.damaged(header, location, entry),
+            [entry] => self.damaged(header, location, entry, entries.len()),
             _ => ReplayedKey::Nothing,
         })
     }
 
-    /// The entry that the index has for the key of a record, if only `entry` may be of the key, and its own
-    /// record is damaged.
-    fn damaged(&self, header: &RecordHeader, location: Location, entry: IndexEntry) -> ReplayedKey {
+    /// The entry that the index has for the key of a record, if of the entries with its tag, `entry_count` of
+    /// them, only `entry` may be of the key, and its own record is damaged.
+    fn damaged(
+        &self,
+        header: &RecordHeader,
+        location: Location,
+        entry: IndexEntry,
+        entry_count: usize,
+    ) -> ReplayedKey {
         if self.is_later(entry.location, location) {
             return ReplayedKey::Newer;
         }
         // If the write replaced nothing and no other key had its tag, the entry's record was removed before
         // the write, or is a merge's copy of this write or a later one, which the replay still reads.
-        if header.replaces || !header.shares_tag {
+        // If another key had its tag, the write has found that key's entry, too: without it, this may be it.
+        if !header.shares_tag || header.replaces && entry_count > 1 {
             return ReplayedKey::Older(entry);
         }
         ReplayedKey::Nothing
