@@ -14,6 +14,7 @@ use crate::index::{IndexEntry, PartitionIndex, Tag};
 use crate::index_page::places_of;
 use parking_lot::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
+use quoit_number::length_u32;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A write of a batch with everything that appending it needs.
@@ -34,13 +35,15 @@ pub(super) struct Prepared<'a> {
 type Stripes<'s> = BTreeMap<Partition, StripeGuard<'s>>;
 
 impl Prepared<'_> {
-    /// The header without its sequence. A value whose size does not fit the header is an error.
-    fn header(&self) -> Result<RecordHeader, StoreError> {
-        let value_bytes = u32::try_from(self.value.len()).map_err(|_| {
-            let size_bytes = self.value.len() as u64;
-            StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX }
-        })?;
-        Ok(RecordHeader {
+    /// Size of the record in the log, in bytes.
+    fn padded_bytes(&self) -> u64 {
+        let bytes = HEADER_BYTES + self.at.encoded.len() + self.value.len();
+        bytes.next_multiple_of(ALIGNMENT_BYTES) as u64
+    }
+
+    /// The header without its sequence, of a write of a batch that [`LogStore::encode_batch`] has accepted.
+    fn header(&self) -> RecordHeader {
+        RecordHeader {
             sequence: 0,
             kind: self.kind,
             replaces: self.old.is_some(),
@@ -49,10 +52,10 @@ impl Prepared<'_> {
             partition: self.at.partition,
             identity: self.at.identity,
             key_bytes: self.at.encoded_bytes(),
-            value_bytes,
+            value_bytes: length_u32(self.value.len()),
             meta: RecordMeta { n_val_class: self.meta.n_val_class.min(15), ..self.meta },
             synced: SyncedBefore::UNKNOWN,
-        })
+        }
     }
 }
 
@@ -63,7 +66,8 @@ impl LogStore {
         let writes = last_of_each(writes);
         let (stripes, mut prepared) = self.prepare(&writes)?;
         if prepared.is_empty() {
-            return Ok(Ticket(self.log.empty_write()));
+            // It is durable with the writes before it.
+            return Ok(Ticket(self.log.written()));
         }
         Ok(Ticket(self.write_prepared(stripes, &mut prepared)?))
     }
@@ -76,11 +80,11 @@ impl LogStore {
     ) -> Result<u64, StoreError> {
         debug_assert!(!prepared.is_empty(), "a batch has a write");
         replace_each_once(prepared);
-        let headers = prepared.iter().map(Prepared::header).collect::<Result<Vec<_>, _>>()?;
+        let (checks, mut bytes) = self.encode_batch(prepared)?;
+        let headers: Vec<_> = prepared.iter().map(|write| write.header()).collect();
         if headers.iter().any(|header| header.meta.indexed) {
             self.indexes.begin_use();
         }
-        let (checks, mut bytes) = self.encode_batch(prepared, &headers)?;
         let appended = self.log.append_batch(&headers, &checks, &mut bytes)?;
         let table = self.table.load();
         let mut stripes: BTreeMap<_, _> = stripes
@@ -148,12 +152,8 @@ impl LogStore {
     }
 
     /// The bytes of the batch, with room for headers, and the checksums of the bodies.
-    fn encode_batch(
-        &self,
-        writes: &[Prepared<'_>],
-        headers: &[RecordHeader],
-    ) -> Result<(Vec<u64>, Vec<u8>), StoreError> {
-        let content: u64 = headers.iter().map(RecordHeader::padded_bytes).sum();
+    fn encode_batch(&self, writes: &[Prepared<'_>]) -> Result<(Vec<u64>, Vec<u8>), StoreError> {
+        let content: u64 = writes.iter().map(Prepared::padded_bytes).sum();
         let size_bytes = (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64 + content;
         if size_bytes > RECORD_BYTES_MAX {
             return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });

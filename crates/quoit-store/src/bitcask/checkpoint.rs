@@ -18,7 +18,7 @@
 //! byte 24  8   lowest sequence
 //! byte 32  8   number of records written
 //! byte 40  8   their bytes
-//! byte 48  8   number of records that the index refers to
+//! byte 48  8   number of records that the index refers to; a start counts them anew
 //! byte 56  8   their bytes
 //! byte 64  8   removals that a merge had to keep
 //! byte 72  8   number of records that expire

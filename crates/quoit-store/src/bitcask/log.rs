@@ -231,15 +231,6 @@ impl Log {
         Ok(appended)
     }
 
-    /// The ticket of a write that has nothing to append.
-    pub(super) fn empty_write(&self) -> u64 {
-        let mut tail = self.tail.lock();
-        let sequence = tail.next_sequence;
-        tail.next_sequence += 1;
-        self.written.store(sequence, Ordering::Release);
-        sequence
-    }
-
     /// Sets the workers that are woken when a segment was closed.
     pub(super) fn set_roll_listeners(&self, followers: Vec<Arc<dyn WorkerHandle>>) {
         assert!(self.followers.set(followers).is_ok(), "followers are attached once");
