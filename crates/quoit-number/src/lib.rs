@@ -3,8 +3,8 @@
 //! `as` is silent about it: it cuts off high bits, changes signs or saturates, depending on the types. The
 //! crates of this workspace refuse such casts (clippy's `cast_possible_truncation`, `cast_possible_wrap` and
 //! `cast_sign_loss`). They use `From` where every value fits, `TryFrom` where a value that does not fit is an
-//! error, and these functions where it can't occur, saturates, or is cut off on purpose. Each function costs
-//! as much as the cast.
+//! error, and these functions where it can't occur, saturates, or is cut off on purpose. They cost no
+//! more than the cast and, where the name says so, the comparison.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
