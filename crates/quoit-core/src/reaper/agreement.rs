@@ -33,6 +33,7 @@ use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use quoit_planted::planted;
 use quoit_store::engine::Access;
+use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{
     AgreedTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
 };
@@ -223,6 +224,14 @@ impl Reaper {
                 match reaper.tombstone_of(&candidate.noted) {
                     Ok(Some(tombstone)) => candidate.tombstone = tombstone,
                     Ok(None) => continue,
+                    // A damaged record holds up no others. A scan finds it again when it is healed, unless
+                    // an operator wants it reaped.
+                    Err(RequestError::Store(StoreError::Corrupt { .. })) => {
+                        if candidate.noted.is_wanted {
+                            reaper.reap_later(vec![candidate.noted]);
+                        }
+                        continue;
+                    }
                     Err(unreadable) => fault = Some(unreadable),
                 }
                 here.push(candidate);

@@ -77,7 +77,10 @@ impl Reaper {
     fn reap(&self, noted: &NotedTombstone) -> Result<bool, StoreError> {
         let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
         let tombstone = match !noted.is_told && self.hook.queues_reaps() {
-            true => self.tombstone_of(noted).unwrap_or_default(),
+            true => match self.tombstone_of(noted) {
+                Err(RequestError::Store(fault)) => return Err(fault),
+                read => read.unwrap_or_default(),
+            },
             false => None,
         };
         let is_reaped = self.replica.reap_copy(&place.at(), noted.digest)?;
