@@ -224,8 +224,11 @@ impl ChangeLog {
         let log = begin.log;
         let read = reader.read()?;
         if read.has_lost {
+            // The next change begins another file, and readers go on with that.
+            self.state.lock().journal.tell_loss(begin.cursor);
             let text = "a file of the node's log is damaged".to_owned();
-            return Ok(Err(LogGap { text, resume: LogPlace { log, cursor: read.next } }));
+            let cursor = reader.next_file().unwrap_or(read.next);
+            return Ok(Err(LogGap { text, resume: LogPlace { log, cursor } }));
         }
         let last_us = read.entries.last().map_or(0, |last| last.entry.sequence.0);
         let next = LogPlace { log, cursor: read.next };

@@ -5,7 +5,7 @@ use super::position::FeedPosition;
 use crate::queues::Cursor;
 use bytes::Bytes;
 use proptest::prelude::*;
-use quoit_seam::FaultyDisk;
+use quoit_seam::{Disk, FaultyDisk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,6 +136,28 @@ fn lost_changes_are_a_gap_for_former_positions() {
     append(&log, "c", 4);
     assert!(read(&log, ReadFrom::Place(place)).is_err(), "b is missing");
     assert_eq!((log.status().lost_count, log.status().appended_count), (1, 1));
+}
+
+#[test]
+fn damage_in_the_newest_file_is_a_gap_behind_which_later_changes_are_read() {
+    let disk = FaultyDisk::new(6);
+    let log = open(&disk);
+    append(&log, "first", 1);
+    append(&log, "second", 2);
+    let whole = read(&log, ReadFrom::Oldest).expect("it is kept");
+    let from = ReadFrom::Place(LogPlace { log: whole.begin.log, cursor: whole.entries[0].1 });
+    let at = |name: &String| {
+        let bytes = disk.bytes(name).expect("a file");
+        bytes.windows(6).position(|window| window == b"second")
+    };
+    let names_of_files = disk.list().expect("the disk reads");
+    let file = names_of_files.iter().find(|name| at(name).is_some()).expect("a file has it");
+    disk.flip_bit(file, at(file).expect("it has it"), 0);
+    let gap = log.read(from, 5 * SEC_US).expect("the disk reads");
+    let resume = ReadFrom::Place(gap.err().expect("the second change is damaged").resume);
+    assert!(names(&read(&log, resume).expect("nothing is there yet")).is_empty());
+    append(&log, "third", 3);
+    assert_eq!(names(&read(&log, resume).expect("it is kept")), ["third"]);
 }
 
 #[test]

@@ -335,6 +335,12 @@ impl JournalReader {
         self.file.as_ref().map(|file| file.number)
     }
 
+    /// Beginning of the file after the one that is read; `None` at the end of the journal.
+    pub(crate) fn next_file(&self) -> Option<Cursor> {
+        let number = self.file_number()?.checked_add(1)?;
+        Some(Cursor { file: number, offset: FILE_HEAD_BYTES as u64 })
+    }
+
     /// Reads about 64 KiB of entries.
     ///
     /// # Errors
