@@ -256,7 +256,8 @@ impl Replication {
         };
         let tombstone = decode(&stored)?;
         if tombstone.clock == *clock {
-            let _room = self.tombstones.room_for(1).await?;
+            // Not waited for: the entry comes again, and others of its queue wait for the same workers.
+            let _room = self.tombstones.try_room_for(1).ok_or(RequestError::Overload)?;
             self.tombstones.reap_as_elsewhere(
                 self.local.clock.unix_us(),
                 (encoded.clone(), at.partition, tombstone.digest()),

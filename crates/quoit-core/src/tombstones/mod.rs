@@ -144,6 +144,16 @@ impl NotedTombstones {
         self.queue.lock().push(wanted(now_us, tombstone, true));
     }
 
+    /// Reserves room for so many tombstones; `None` if the queue does not have it.
+    pub(crate) fn try_room_for(self: &Arc<Self>, count: usize) -> Option<ReservedRoom> {
+        let mut queue = self.queue.lock();
+        if !queue.has_room_for(count) {
+            return None;
+        }
+        queue.reserved_count += count;
+        Some(ReservedRoom { tombstones: Arc::clone(self), count })
+    }
+
     /// Waits until the queue has room for so many tombstones, and reserves it.
     ///
     /// # Errors
@@ -155,12 +165,8 @@ impl NotedTombstones {
     ) -> Result<ReservedRoom, RequestError> {
         let end = Instant::now() + ROOM_PATIENCE;
         loop {
-            {
-                let mut queue = self.queue.lock();
-                if queue.has_room_for(count) {
-                    queue.reserved_count += count;
-                    return Ok(ReservedRoom { tombstones: Arc::clone(self), count });
-                }
+            if let Some(room) = self.try_room_for(count) {
+                return Ok(room);
             }
             if Instant::now() >= end {
                 return Err(RequestError::Overload);
