@@ -23,19 +23,23 @@ struct KnownDamage {
     recent: BTreeSet<DamagedName>,
     /// Records that were met in the round before, and not since.
     former: BTreeSet<DamagedName>,
+    /// True if a record was met for which there was no room. Such records may wait without being known.
+    has_unknown: bool,
 }
 
 impl CountedDamage {
     /// Notes records that were met, and returns the number of those that were not counted before.
     pub(super) fn note(&self, met: &[DamagedName]) -> usize {
         let mut known = self.0.lock();
-        let KnownDamage { recent, former } = &mut *known;
+        let KnownDamage { recent, former, has_unknown } = &mut *known;
         let mut new_count = 0;
         for record in met {
             let was_known = former.remove(record);
-            if recent.contains(record)
-                || (!was_known && recent.len() + former.len() >= KNOWN_COUNT_MAX)
-            {
+            if recent.contains(record) {
+                continue;
+            }
+            if !was_known && recent.len() + former.len() >= KNOWN_COUNT_MAX {
+                *has_unknown = true;
                 continue;
             }
             recent.insert(*record);
@@ -57,12 +61,12 @@ impl CountedDamage {
         count
     }
 
-    /// Keeps those of the waiting records that were not replaced meanwhile. Keeps all of them while no
-    /// further record can be known: some of them may be those that were not counted.
+    /// Keeps those of the waiting records that were not replaced meanwhile. Keeps all of them if some may be
+    /// records for which there was no room.
     pub(super) fn retain(&self, waiting: &mut BTreeSet<DamagedName>) {
         let known = self.0.lock();
-        let KnownDamage { recent, former } = &*known;
-        if recent.len() + former.len() < KNOWN_COUNT_MAX {
+        let KnownDamage { recent, former, has_unknown } = &*known;
+        if !has_unknown {
             waiting.retain(|record| recent.contains(record) || former.contains(record));
         }
     }
@@ -82,7 +86,7 @@ impl KnownDamage {
 
     /// Checks in debug builds that each record is known once, and that the records keep to their bound.
     fn check(&self) {
-        let Self { recent, former } = self;
+        let Self { recent, former, .. } = self;
         let count = recent.len() + former.len();
         debug_assert!(count <= KNOWN_COUNT_MAX, "the known records keep to their bound");
         debug_assert!(
@@ -131,6 +135,7 @@ mod tests {
         assert_eq!(counted.note(&known), KNOWN_COUNT_MAX);
         let further = numbered(KNOWN_COUNT_MAX as u64);
         assert_eq!(counted.note(&[further]), 0);
+        assert_eq!(counted.remove(&known[..1]), 1);
         let mut waiting = BTreeSet::from([further]);
         counted.retain(&mut waiting);
         assert_eq!(waiting, BTreeSet::from([further]));
