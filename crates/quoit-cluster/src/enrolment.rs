@@ -96,9 +96,11 @@ impl ControlPlane {
             .granted(der(&enrolled.certificate), der(&enrolled.issuer))
             .map_err(|fault| malformed(fault.to_string()))?;
         let authorities = enrolled.authorities.iter().map(der).collect();
-        // In this order: the file may be removed while the node has only keys of its own cluster.
-        security.set_first_keys(identity, authorities).map_err(TrustError::from)?;
-        security.keep(&pem).map_err(|fault| JoinError::KeyFile { reason: fault.to_string() })
+        let keep = || {
+            let kept = security.keep(&pem);
+            kept.map_err(|fault| JoinError::KeyFile { reason: fault.to_string() })
+        };
+        security.set_first_keys(identity, authorities, keep)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::plane::ControlPlane;
 use crate::transport::{CallError, JoinProof};
 use crate::trust::TrustError;
 use prost::Message as _;
+use quoit_tls::TlsError;
 use quoit_wire::internode::control::{JoinRequest, Joined, METHOD_JOIN};
 use std::time::Duration;
 use thiserror::Error;
@@ -114,6 +115,12 @@ pub enum JoinError {
     /// The node cannot join now.
     #[error(transparent)]
     Change(#[from] ChangeError),
+}
+
+impl From<TlsError> for JoinError {
+    fn from(fault: TlsError) -> JoinError {
+        TrustError::from(fault).into()
+    }
 }
 
 impl ControlPlane {

@@ -159,22 +159,25 @@ impl LinkSecurity {
             let now = quoit_tls::Instant::now();
             let identity = Identity::load(&path, &path, &[], Purpose::Server, now)?;
             let authorities = identity.chain()[1..].to_vec();
-            self.set_first_keys(identity, authorities)?;
+            self.set_first_keys(identity, authorities, || Ok::<_, TlsError>(()))?;
         }
         self.file = Some(file);
         Ok(self)
     }
 
-    /// Shows a certificate that another cluster has issued, and trusts that cluster's authorities.
-    pub(crate) fn set_first_keys(
+    /// Shows a certificate that another cluster has issued, and trusts that cluster's authorities. `keep`
+    /// stores the certificate before, while its file can't be removed. If that fails, nothing changes.
+    pub(crate) fn set_first_keys<E: From<TlsError>>(
         &self,
         identity: Identity,
         authorities: Vec<CertificateDer<'static>>,
-    ) -> Result<(), TlsError> {
+        keep: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
         let issuer = identity.chain().get(1).map(|issuer| Fingerprint::of(issuer));
         let trust = LinkTrust { authorities, ..LinkTrust::default() };
         let keys = LinkKeys::new(identity, trust)?;
         let mut joins = self.joins.lock();
+        keep()?;
         *joins = issuer;
         self.set_keys(keys);
         Ok(())
@@ -421,7 +424,17 @@ mod tests {
         assert!(security.set_own_keys(keys(&own)));
         let made = keys(&own);
         let granted = other.issue(&node, name, now).unwrap();
-        security.set_first_keys(granted, vec![other.certificate().clone()]).unwrap();
+        let issued = || (granted.clone(), vec![other.certificate().clone()]);
+        let full = || Err(TlsError::Issue("the disk is full".to_owned()));
+        let (identity, authorities) = issued();
+        assert!(security.set_first_keys(identity, authorities, full).is_err());
+        assert_eq!(
+            shown(&security),
+            own.fingerprint(),
+            "a certificate that is not kept is not shown"
+        );
+        let (identity, authorities) = issued();
+        security.set_first_keys(identity, authorities, || Ok::<_, TlsError>(())).unwrap();
         assert!(!security.set_own_keys(made));
         assert_eq!(shown(&security), other.fingerprint());
         // Once the node knows the cluster's trust, its keys are its own cluster's again.
