@@ -2,9 +2,9 @@
 //! bucket has a hook that this server can't run (property `precommit`).
 //!
 //! The node that a client asks checks puts and updates of data types, before another node coordinates them.
-//! The coordinator of a delete runs the hooks once it knows that there is something to delete, as Riak does.
-//! Riak has no hooks in buckets that are written once: there only the built-in checks run. Objects from other
-//! clusters were checked where they were written.
+//! The coordinator of a delete runs the hooks: of one with a context at once, of one without when it knows
+//! that there is something to delete. Riak has no hooks in buckets that are written once: there only the
+//! built-in checks run. Objects from other clusters were checked where they were written.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
