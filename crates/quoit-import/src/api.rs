@@ -57,10 +57,16 @@ impl Api {
         &self.base
     }
 
-    /// The host of the URL, without its port.
-    pub(crate) fn host(&self) -> &str {
+    /// The host of the URL and its port, if it names one, without a user and a password.
+    pub(crate) fn authority(&self) -> &str {
         let authority = self.base.split("://").nth(1).unwrap_or(&self.base);
         let authority = authority.split('/').next().unwrap_or(authority);
+        authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+    }
+
+    /// The host of the URL, without its port.
+    pub(crate) fn host(&self) -> &str {
+        let authority = self.authority();
         match authority.rfind(':') {
             Some(colon) if !authority.ends_with(']') => &authority[..colon],
             _ => authority,
@@ -218,6 +224,8 @@ mod tests {
         assert_eq!(host("10.0.0.1:8098"), "10.0.0.1");
         assert_eq!(host("http://[::1]:8098"), "[::1]");
         assert_eq!(host("https://proxy/riak"), "proxy");
+        assert_eq!(host("https://alice:se@cret@db1:8098/"), "db1");
+        assert_eq!(Api::new("http://alice:secret@[::1]:8098").authority(), "[::1]:8098");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use quoit_client::wire::messages::{
 };
 use quoit_client::{Bucket, Connection};
 use serde_json::{Map, Value, json};
+use std::fmt::Display;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -45,6 +46,11 @@ pub(crate) fn reachable(address: &str, host: &str) -> String {
         Some(("0.0.0.0" | "[::]", port)) => format!("{host}:{port}"),
         _ => address.to_owned(),
     }
+}
+
+/// Host and port as an address: an IPv6 address gets its brackets.
+pub(crate) fn address(host: &str, port: impl Display) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// A connection to a node of Riak.
@@ -114,10 +120,6 @@ impl RiakNode {
     pub(crate) fn members(&mut self) -> Result<Vec<String>> {
         let members: RpbMembershipResp =
             self.call(&RpbMembershipReq { queuename: None }, ANSWER_TIMEOUT)?;
-        let address = |host: &str, port: u32| match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
-        };
         Ok(members.up_nodes.iter().map(|node| address(&shown(&node.ip), node.port)).collect())
     }
 

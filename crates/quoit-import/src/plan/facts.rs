@@ -5,7 +5,7 @@ use super::riak_conf::RiakConf;
 use crate::api::{Api, segment};
 use crate::names::{DEFAULT_TYPE, bucket_name};
 use crate::output::shown;
-use crate::riak_node::{RiakNode, reachable};
+use crate::riak_node::{RiakNode, address, reachable};
 use anyhow::{Context, Result};
 use quoit_client::Bucket;
 use serde_json::Value;
@@ -118,20 +118,18 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     let members = node.members().unwrap_or_default();
     let (_, document) = api.get("membership_request")?;
     let listed = document["up_nodes"].as_array().map_or(&[][..], Vec::as_slice);
-    let http =
-        listed.iter().map(|one| format!("{}:{}", text_of(&one["ip"]), text_of(&one["port"])));
+    let http = listed.iter().map(|one| address(&text_of(&one["ip"]), text_of(&one["port"])));
     let or_own = |mut found: Vec<String>, own: &str| {
         if found.is_empty() {
             found.push(own.to_owned());
         }
         found
     };
-    let own_http = api.base().split("://").nth(1).unwrap_or_default();
     Ok(SideFacts {
         node: name,
         version,
         pb: or_own(members.iter().map(|one| reachable(one, api.host())).collect(), pb),
-        http: or_own(http.map(|one| reachable(&one, api.host())).collect(), own_http),
+        http: or_own(http.map(|one| reachable(&one, api.host())).collect(), api.authority()),
     })
 }
 
