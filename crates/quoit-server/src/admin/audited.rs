@@ -1,14 +1,12 @@
 //! Audit log entries for changes by operators.
 
-use crate::audit::{AuditEntry, AuditOutcome};
+use crate::audit::{AuditEntry, AuditOutcome, REFUSED_BYTES_MAX};
 use crate::http::{HttpConnection, Method, Refusal, Request};
 use serde_json::{Value, json};
 
 /// First path parts of requests whose bodies may be recorded. For other paths, only the path is recorded.
 const WITHOUT_SECRETS: [&[u8]; 7] =
     [b"bucket-types", b"cluster", b"folds", b"repl", b"security", b"transfer-limits", b"types"];
-/// Maximum length of a recorded path that a stranger has sent, in bytes.
-const REFUSED_BYTES_MAX: usize = 256;
 /// Members of bodies that are never recorded.
 const SECRETS: [&str; 3] = ["password", "secret", "token"];
 /// Options of security commands whose values are never recorded.

@@ -2,9 +2,9 @@
 //!
 //! It records changes by operators (such as security, properties and layout), including refused ones;
 //! changes of properties by clients; refused logins and operations of clients; and requests for changes of
-//! either kind that are refused before they are looked at, such as those of web pages. Of these refusals it
-//! records at most a few in a second, so that strangers can't rotate all other lines away. The file is
-//! rotated by size, and only the user of the node may read it.
+//! either kind that are refused before they are looked at, for example because a web page sends them. Of
+//! each kind of refusal it records at most a few in a second, so that strangers can't rotate all other lines
+//! away. The file is rotated by size, and only the user of the node may read it.
 //!
 //! The task that makes a change writes its line, with one system call, before the change is answered. The
 //! line is not synced: the log may lose its end in a power loss. A line that could not be written is
@@ -18,7 +18,7 @@ mod of_clients;
 
 pub use buckets::{AuditedBuckets, AuditedBucketsError};
 pub use entry::{AuditEntry, AuditOutcome};
-pub(crate) use of_clients::PropsChange;
+pub(crate) use of_clients::{PropsChange, REFUSED_BYTES_MAX};
 
 use crate::refusal_rate::RefusalRate;
 use file::RotatedFile;
@@ -54,6 +54,8 @@ pub struct AuditLog {
     logins: RefusalRate,
     operations: RefusalRate,
     changes: RefusalRate,
+    /// Of changes of properties by clients, apart from `changes`, which operators and their attackers make.
+    props: RefusalRate,
 }
 
 impl AuditLog {
@@ -106,7 +108,7 @@ impl AuditLog {
     /// recorded, since the start.
     #[must_use]
     pub fn passed_over_count(&self) -> u64 {
-        let rates = [&self.logins, &self.operations, &self.changes];
+        let rates = [&self.logins, &self.operations, &self.changes, &self.props];
         rates.iter().map(|rate| rate.passed_over_count()).sum()
     }
 

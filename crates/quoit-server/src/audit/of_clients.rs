@@ -11,9 +11,9 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Maximum length of a recorded name that a stranger has sent, and of a reason that may contain the name, in
-/// bytes.
-const REFUSED_BYTES_MAX: usize = 256;
+/// Maximum length of a recorded name or path that a stranger has sent, and of a reason that may contain it,
+/// in bytes.
+pub(crate) const REFUSED_BYTES_MAX: usize = 256;
 
 /// A change of properties that a client requested.
 pub(crate) struct PropsChange<'a> {
@@ -95,7 +95,7 @@ impl AuditLog {
         change: &PropsChange<'_>,
         reason: &str,
     ) {
-        if !self.records_refused_change() {
+        if !self.is_on() || !self.props.has_room(Instant::now()) {
             return;
         }
         let reason = &reason[..reason.floor_char_boundary(REFUSED_BYTES_MAX)];

@@ -28,8 +28,8 @@ impl From<ChangeError> for Fault {
     }
 }
 
-fn check(bucket: BucketRef<'_>) -> Result<(), Fault> {
-    Ok(bucket.key(b"*").check().map_err(RequestError::from)?)
+fn check(bucket: BucketRef<'_>) -> Result<(), RequestError> {
+    Ok(bucket.key(b"*").check()?)
 }
 
 impl PbConnection {
@@ -47,7 +47,7 @@ impl PbConnection {
     }
 
     pub(super) async fn set_bucket(&mut self, request: RpbSetBucketReq) -> Result<(), Fault> {
-        check(bucket_of(&request.bucket_type, &request.bucket))?;
+        self.check_change(bucket_of(&request.bucket_type, &request.bucket))?;
         let updates = updates(&request.props);
         let (bucket_type, name) = (request.bucket_type, request.bucket);
         let control = self.context.store.control();
@@ -60,7 +60,7 @@ impl PbConnection {
     }
 
     pub(super) async fn reset_bucket(&mut self, request: RpbResetBucketReq) -> Result<(), Fault> {
-        check(bucket_of(&request.bucket_type, &request.bucket))?;
+        self.check_change(bucket_of(&request.bucket_type, &request.bucket))?;
         let (bucket_type, name) = (request.bucket_type, request.bucket);
         let control = self.context.store.control();
         let bucket = bucket_of(&bucket_type, &name);
@@ -97,6 +97,17 @@ impl PbConnection {
         changed?;
         self.send_empty(MessageCode::SetBucketResp);
         Ok(())
+    }
+
+    /// Refuses a change of a bucket whose name is not valid, and records that.
+    fn check_change(&self, bucket: BucketRef<'_>) -> Result<(), RequestError> {
+        let checked = check(bucket);
+        if let Err(fault) = &checked {
+            let change = PropsChange::of_bucket(bucket, None);
+            let by = self.audit_entry(change.permission.name());
+            self.context.audit.record_refused_props(by, &change, &fault.to_string());
+        }
+        checked
     }
 
     fn record_props<T>(&self, change: &PropsChange<'_>, changed: &Result<T, ChangeError>) {
