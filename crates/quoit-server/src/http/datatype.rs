@@ -3,7 +3,7 @@
 use super::connection::{HttpConnection, Request};
 use super::datatype_query::part_question;
 use super::negotiate::accepts_media_type;
-use super::params::ObjectParams;
+use super::params::{ObjectParams, parse_timeout};
 use super::refusal::{Refusal, n_val_text};
 use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
@@ -30,7 +30,7 @@ impl DatatypeParams {
     /// Parses a query string. `allowed` describes the valid timeouts in an error.
     fn parse(query: &[u8], allowed: &str) -> Result<Self, Refusal> {
         if let Some(text) = uri::query_value(query, "timeout")
-            && (text.is_empty() || !text.iter().all(u8::is_ascii_digit))
+            && parse_timeout(&text).is_err()
         {
             let text = String::from_utf8_lossy(&text);
             return Err(Refusal::bad(format!(
@@ -120,6 +120,7 @@ impl HttpConnection {
             return Ok(());
         };
         shown.map_err(|fault| Refusal::Text(406, fault.to_string().into()))?;
+        self.hold_answer(body.len())?;
         reply(&mut self.out, self.form, 200).body(JSON, &body);
         Ok(())
     }

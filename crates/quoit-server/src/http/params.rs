@@ -201,14 +201,16 @@ fn parse_sync(text: &[u8]) -> Option<Option<SyncOnWrite>> {
     }
 }
 
-/// Parses a timeout in milliseconds. A number that does not fit saturates at `u32::MAX`.
+/// Parses a timeout in milliseconds, also one with a plus sign, as Riak does. A number that does not fit
+/// saturates at `u32::MAX`.
 ///
 /// # Errors
 ///
 /// The text for the client.
 pub fn parse_timeout(text: &[u8]) -> Result<u32, String> {
-    if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
-        let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
+    let unsigned = text.strip_prefix(b"+").unwrap_or(text);
+    if !unsigned.is_empty() && unsigned.iter().all(u8::is_ascii_digit) {
+        let number = std::str::from_utf8(unsigned).ok().and_then(|digits| digits.parse().ok());
         return Ok(number.unwrap_or(u32::MAX));
     }
     Err(format!("Bad timeout value {}\n", erlang_string(text)))
