@@ -31,9 +31,8 @@ impl PrecommitCheck {
             (MODULE, "valid_json") => Some(Self::ValidJson),
             (MODULE, name) => name
                 .strip_prefix("max_bytes_")
-                // `parse` would take a sign, too, and zeros that make a second name of the same check.
+                // `parse` would take a sign, too.
                 .filter(|count| count.bytes().all(|byte| byte.is_ascii_digit()))
-                .filter(|count| count.len() == 1 || !count.starts_with('0'))
                 .and_then(|count| count.parse().ok())
                 .map(Self::MaxBytes),
             other if other == NO_CHECK => Some(Self::None),
@@ -90,12 +89,11 @@ mod tests {
         assert_eq!(of("quoit", "valid_json"), Some(PrecommitCheck::ValidJson));
         assert_eq!(of("quoit", "max_bytes_100"), Some(PrecommitCheck::MaxBytes(100)));
         assert_eq!(of("quoit", "max_bytes_0"), Some(PrecommitCheck::MaxBytes(0)));
+        assert_eq!(of("quoit", "max_bytes_007"), Some(PrecommitCheck::MaxBytes(7)));
         assert_eq!(of("riak_kv_util", "noop"), Some(PrecommitCheck::None));
         let unknown = [
             ("quoit", "max_bytes_"),
             ("quoit", "max_bytes_+5"),
-            ("quoit", "max_bytes_007"),
-            ("quoit", "max_bytes_00"),
             ("quoit", "x"),
             ("m", "valid_json"),
         ];
