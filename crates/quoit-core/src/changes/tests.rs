@@ -154,7 +154,7 @@ fn damage_in_the_newest_file_is_a_gap_behind_which_later_changes_are_read() {
     let file = names_of_files.iter().find(|name| at(name).is_some()).expect("a file has it");
     disk.flip_bit(file, at(file).expect("it has it"), 0);
     let gap = log.read(from, 5 * SEC_US).expect("the disk reads");
-    let resume = ReadFrom::Place(gap.err().expect("the second change is damaged").resume);
+    let resume = ReadFrom::Place(gap.expect_err("the second change is damaged").resume);
     assert!(names(&read(&log, resume).expect("nothing is there yet")).is_empty());
     append(&log, "third", 3);
     assert_eq!(names(&read(&log, resume).expect("it is kept")), ["third"]);

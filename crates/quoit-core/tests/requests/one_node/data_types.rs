@@ -312,21 +312,30 @@ async fn beside_another<T>(operation: impl Future<Output = T>) -> (T, Duration, 
     (done, took, other.await.unwrap())
 }
 
+/// Runs operations on a large set. Returns the names of those that kept the only thread to themselves
+/// for half of their time or longer, with their times.
+async fn that_keep_their_thread() -> Vec<String> {
+    let fixture = Fixture::with_types().await;
+    let at = key("set", "k");
+    let elements = || numbered(0..20_000).into_iter().map(SetChange::Add).collect();
+    let first = beside_another(fixture.do_to(at, Operation::Set(elements()))).await;
+    let again = beside_another(fixture.do_to(at, Operation::Set(elements()))).await;
+    let fetched = beside_another(fixture.fetch(at)).await;
+    let all =
+        [("first", first.1, first.2), ("again", again.1, again.2), ("fetch", fetched.1, fetched.2)];
+    let keeping = all.into_iter().filter(|(_, took, waited)| *waited >= *took / 2);
+    let told = |(name, took, waited)| format!("{name}: another task waited {waited:?} of {took:?}");
+    keeping.map(told).collect()
+}
+
 #[test]
 fn operations_on_large_sets_leave_their_thread_to_others() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.unwrap();
-    let all = runtime.spawn(async {
-        let fixture = Fixture::with_types().await;
-        let at = key("set", "k");
-        let elements = || numbered(0..20_000).into_iter().map(SetChange::Add).collect();
-        let first = beside_another(fixture.do_to(at, Operation::Set(elements()))).await;
-        let again = beside_another(fixture.do_to(at, Operation::Set(elements()))).await;
-        let fetched = beside_another(fixture.fetch(at)).await;
-        [("first", first.1, first.2), ("again", again.1, again.2), ("fetch", fetched.1, fetched.2)]
-    });
-    for (name, took, waited) in runtime.block_on(all).unwrap() {
-        assert!(waited < took / 2, "{name}: another task waited {waited:?} of {took:?}");
-    }
+    // The system can also suspend the thread while the other task waits, which a busy machine does now
+    // and then. An operation that keeps its thread does so each time.
+    let each = (0..8).map(|_| runtime.block_on(runtime.spawn(that_keep_their_thread())).unwrap());
+    let each: Vec<_> = each.take_while(|keeping| !keeping.is_empty()).collect();
+    assert!(each.len() < 8, "{each:?}");
 }
