@@ -291,7 +291,7 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
     let later = planned.iter_mut().filter(|planned| planned.at_us >= tempo.middle_us());
     later.for_each(|planned| planned.at_us += tempo.lull_us);
     let mut random = Random::new(seed, "faults in the lull", 0);
-    planned.extend(plan_in_lull(&mut random, machine_count, settings.family, &tempo));
+    planned.extend(plan_in_lull(&mut random, machine_count, settings.family, &tempo, &planned));
     planned.sort_by_key(|planned| planned.at_us);
     planned
 }

@@ -129,14 +129,16 @@ pub fn plan_later(
 const RESTARTS_PERCENT: u64 = 40;
 
 /// Plans the faults within a lull, with times that count the lull. In some runs of the family `lull` a
-/// process is started again in the first two thirds. In those of `lost-files` a machine loses files when the
-/// reap records of what was deleted before the lull have retired.
+/// process is started again in the first two thirds, unless its machine is off then by the faults that are
+/// `planned` already. In those of `lost-files` a machine loses files when the reap records of what was deleted
+/// before the lull have retired.
 #[must_use]
 pub fn plan_in_lull(
     random: &mut Random,
     machine_count: usize,
     family: Option<Family>,
     tempo: &Tempo,
+    planned: &[Planned],
 ) -> Vec<Planned> {
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
     let begin_us = tempo.middle_us();
@@ -150,11 +152,28 @@ pub fn plan_in_lull(
     } else if planner.random.percent(RESTARTS_PERCENT) {
         let place = planner.machine();
         let at_us = begin_us + planner.random.below(tempo.lull_us * 2 / 3);
-        planner.put(at_us, MachineFault::Kill(place));
         let start_us = at_us + planner.random.within_by_magnitude(OFF_US);
-        planner.put(start_us, MachineFault::Start(place));
+        // A machine that is away when the lull begins stays away until its end.
+        if !is_off(planned, place, begin_us) {
+            planner.put(at_us, MachineFault::Kill(place));
+            planner.put(start_us, MachineFault::Start(place));
+        }
     }
     planner.planned
+}
+
+/// True if a machine is off at a time, by the faults that are planned before it.
+fn is_off(planned: &[Planned], place: usize, at_us: u64) -> bool {
+    let leaves_off = |fault: MachineFault| match fault {
+        MachineFault::Kill(_) | MachineFault::PowerLoss(_) | MachineFault::Stop(_) => Some(true),
+        MachineFault::Start(_) | MachineFault::Upgrade(_) => Some(false),
+        _ => None,
+    };
+    let earlier = planned
+        .iter()
+        .filter(|planned| planned.at_us < at_us && planned.fault.machine() == Some(place));
+    let changes = earlier.filter_map(|each| Some((each.at_us, leaves_off(each.fault)?)));
+    changes.max_by_key(|(at_us, _)| *at_us).is_some_and(|(_, is_off)| is_off)
 }
 
 /// True if runs of a family may draw a kind of fault.
@@ -202,5 +221,31 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_machine_that_is_away_through_a_lull_is_not_started_in_it() {
+        let tempo = Tempo { lull_us: 100_000_000, ..Tempo::default() };
+        let begin_us = tempo.middle_us();
+        let (stop, start) = (MachineFault::Stop(1), MachineFault::Start(1));
+        let planned = |times: &[(u64, MachineFault)]| -> Vec<Planned> {
+            times.iter().map(|(at_us, fault)| Planned { at_us: *at_us, fault: *fault }).collect()
+        };
+        // The faults of a run are not in order of time before those of the lull are planned.
+        let away = planned(&[(begin_us - 1, stop), (begin_us + tempo.lull_us, start), (1, start)]);
+        let back = planned(&[(begin_us - 1, start), (1, stop)]);
+        let mut count = 0;
+        for seed in 0..100 {
+            let in_lull = |planned: &[Planned]| {
+                let mut random = Random::new(seed, "faults in the lull", 0);
+                plan_in_lull(&mut random, 3, Some(Family::Lull), &tempo, planned)
+            };
+            let all = in_lull(&[]);
+            let concerns = all.iter().any(|each| each.fault == start);
+            assert_eq!(in_lull(&away), if concerns { Vec::new() } else { all.clone() }, "{seed}");
+            assert_eq!(in_lull(&back), all, "{seed}");
+            count += u32::from(concerns);
+        }
+        assert!(count > 0, "some lulls would have started the machine");
     }
 }
