@@ -8,6 +8,7 @@
 //! promise counts only if each node shows the change within a second and is not cut off until then.
 
 use crate::finish::answer;
+use crate::history::FaultRecord;
 use crate::machine::{Asked, Machine};
 use crate::names::{partition_of, primaries_of};
 use crate::random::Random;
@@ -94,8 +95,7 @@ impl PropertyClient {
             let machine = Arc::clone(self.random.pick(&machines));
             let found = self.change(&machine, number).await;
             self.note(&machine, &format!("change {number} -> {found:?}"));
-            let lacks = |value: &[u8], found: &[Bytes]| found.iter().all(|each| *each != *value);
-            if found.is_some_and(|found| VALUES.iter().any(|value| lacks(value, &found))) {
+            if is_broken(found.as_deref()) {
                 self.report(&machine, number);
             }
         }
@@ -144,12 +144,7 @@ impl PropertyClient {
             store.get(read.key_ref(), &quorums.read()).await
         };
         let found = answer_within_patience(quorums, machine.ask(get)).await.ok()?;
-        // The only copy may be on a disk that has lost data.
-        let hardships = self.ground.history.lock().hardships.clone();
-        if hardships.is_disk_damaged
-            || !hardships.losses_us.is_empty()
-            || !hardships.files_lost_us.is_empty()
-        {
+        if !are_disks_whole(&self.ground.history.lock().hardships) {
             return None;
         }
         let siblings = found.into_iter().flat_map(|object| object.siblings);
@@ -186,6 +181,20 @@ impl PropertyClient {
     }
 }
 
+/// True if the values that are found after a change break the promise: one of the two is missing. `found` is
+/// `None` if the promise does not count, as after a write that was not acknowledged.
+fn is_broken(found: Option<&[Bytes]>) -> bool {
+    let lacks = |found: &[Bytes], value: &[u8]| found.iter().all(|each| *each != *value);
+    found.is_some_and(|found| VALUES.iter().any(|value| lacks(found, value)))
+}
+
+/// True if no disk has lost data. Otherwise the lost disk may have had the only copy.
+fn are_disks_whole(hardships: &FaultRecord) -> bool {
+    !hardships.is_disk_damaged
+        && hardships.losses_us.is_empty()
+        && hardships.files_lost_us.is_empty()
+}
+
 /// Returns a name in a new bucket of which a machine's node is not a primary; `None` if there is none, or if
 /// the node does not answer.
 async fn foreign_name(machine: &Machine, number: u64) -> Option<ChangingName> {
@@ -215,4 +224,40 @@ fn watch(machine: Arc<Machine>, name: ChangingName) -> JoinHandle<bool> {
         };
         matches!(timeout(KNOWN_WITHIN, machine.ask(look)).await, Ok(Asked::Answer(true)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_value_breaks_the_promise_and_further_ones_do_not() {
+        let values = |all: &[&'static [u8]]| -> Vec<Bytes> {
+            all.iter().copied().map(Bytes::from_static).collect()
+        };
+        let [before, after] = VALUES;
+        for lacking in [values(&[]), values(&[before]), values(&[after])] {
+            assert!(is_broken(Some(&lacking)), "{lacking:?}");
+        }
+        assert!(!is_broken(Some(&values(&[after, before]))));
+        assert!(!is_broken(Some(&values(&[before, b"another", after]))));
+    }
+
+    #[test]
+    fn values_of_writes_without_acknowledgement_may_be_missing() {
+        assert!(!is_broken(None));
+    }
+
+    #[test]
+    fn a_value_may_be_missing_after_each_kind_of_loss_of_a_disk() {
+        assert!(are_disks_whole(&FaultRecord::default()));
+        let losses = [
+            FaultRecord { is_disk_damaged: true, ..FaultRecord::default() },
+            FaultRecord { losses_us: vec![1], ..FaultRecord::default() },
+            FaultRecord { files_lost_us: vec![1], ..FaultRecord::default() },
+        ];
+        assert!(losses.iter().all(|hardships| !are_disks_whole(hardships)));
+        let off = FaultRecord { power_losses_us: vec![1], ..FaultRecord::default() };
+        assert!(are_disks_whole(&off), "acknowledged values were synced");
+    }
 }

@@ -16,7 +16,7 @@ pub(super) fn check_merges(ground: &RunContext, look: &StoreSnapshot) -> Result<
             .collect();
         for (place, one) in &copies {
             for (other_place, other) in &copies {
-                if is_merged_whole(one, other) == Some(false) {
+                if is_merged_whole(one, other, Object::merge) == Some(false) {
                     let text = format!(
                         "at {} ms, d{}: the copy of n{} merged with that of n{} lacks events of one of them",
                         ground.time.now_us() / 1_000,
@@ -34,7 +34,11 @@ pub(super) fn check_merges(ground: &RunContext, look: &StoreSnapshot) -> Result<
 
 /// True if the merge of two copies has seen all events of both. `None` if one of them has no state, or has it
 /// in pages.
-fn is_merged_whole(one: &Object, other: &Object) -> Option<bool> {
+fn is_merged_whole(
+    one: &Object,
+    other: &Object,
+    merge: impl Fn(&Object, &Object) -> Object,
+) -> Option<bool> {
     let clock = |object: &Object| match object.data_type() {
         Ok(Some(_)) => object.causal_clock().ok(),
         Ok(None) | Err(_) => None,
@@ -43,7 +47,7 @@ fn is_merged_whole(one: &Object, other: &Object) -> Option<bool> {
     if clock_of_one == clock_of_other {
         return Some(true);
     }
-    let merged = one.merge(other).causal_clock().ok()?;
+    let merged = merge(one, other).causal_clock().ok()?;
     Some(merged.covers(&clock_of_one) && merged.covers(&clock_of_other))
 }
 
@@ -53,21 +57,32 @@ mod tests {
     use quoit_model::clock::Actor;
     use quoit_model::data_type::{EventOrigin, Operation};
 
+    /// A counter that an actor has increased once.
+    fn counted(actor: &[u8]) -> Object {
+        let actor = Actor(actor.into());
+        let source = EventOrigin {
+            actor: &actor,
+            time_secs: 1,
+            now_us: 1,
+            hll_precision: Default::default(),
+        };
+        let operation = Operation::Counter(1);
+        Object::update_data_type(None, &operation, None, source, None).expect("it counts")
+    }
+
     #[test]
     fn copies_with_different_events_are_merged_whole() {
-        let counted = |actor: &[u8]| {
-            let actor = Actor(actor.into());
-            let source = EventOrigin {
-                actor: &actor,
-                time_secs: 1,
-                now_us: 1,
-                hll_precision: Default::default(),
-            };
-            let operation = Operation::Counter(1);
-            Object::update_data_type(None, &operation, None, source, None).expect("it counts")
-        };
         let (one, other) = (counted(b"one"), counted(b"other"));
-        assert_eq!(is_merged_whole(&one, &other), Some(true));
-        assert_eq!(is_merged_whole(&one, &Object::default()), None);
+        assert_eq!(is_merged_whole(&one, &other, Object::merge), Some(true));
+        assert_eq!(is_merged_whole(&one, &Object::default(), Object::merge), None);
+    }
+
+    #[test]
+    fn a_merge_that_drops_the_events_of_either_copy_is_not_whole() {
+        let (one, other) = (counted(b"one"), counted(b"other"));
+        let keeps_first = |first: &Object, _: &Object| first.clone();
+        let keeps_second = |_: &Object, second: &Object| second.clone();
+        assert_eq!(is_merged_whole(&one, &other, keeps_first), Some(false));
+        assert_eq!(is_merged_whole(&one, &other, keeps_second), Some(false));
     }
 }
