@@ -64,7 +64,7 @@ const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
     [(Family::Clusters, 0..14), (Family::Blackouts, 40..48), (Family::WrongStarts, 0..10)];
 /// Planted faults that seeds of a family have to find.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 9] = [
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 13] = [
     (Family::Rights, PlantedFault::KeepsEpoch),
     (Family::Rights, PlantedFault::ForgetsSince),
     (Family::Rights, PlantedFault::RefusesUnasked),
@@ -74,6 +74,10 @@ const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 9] = [
     (Family::Members, PlantedFault::ReadsNewestLayout),
     (Family::HungDisks, PlantedFault::AgreesUnsynced),
     (Family::LostFiles, PlantedFault::OverlooksLosses),
+    (Family::LostFiles, PlantedFault::KeepsActorAfterLoss),
+    (Family::LostFiles, PlantedFault::CompletesWithoutTombstones),
+    (Family::Blackouts, PlantedFault::ForgetsYoungSegments),
+    (Family::ReplicaCounts, PlantedFault::CoordinatesUnaware),
 ];
 /// Seeds that run twice and have to give the same output.
 const REPEATED_SEEDS: Range<u64> = 0..10;
