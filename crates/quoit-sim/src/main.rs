@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tracing::Level;
 
-/// Seconds after which a run counts as hung. A run takes less than a second, or a little more on a busy
-/// machine; one that takes this long never ends.
+/// Seconds after which a run counts as hung. Most runs take less than a second, and a large world takes up to
+/// a minute, or more on a busy machine; a run that takes this long never ends.
 const HANGS_AFTER_SECS: u64 = 300;
 
 /// Simulates clusters under seeds, with faults, and checks the answers that clients got
@@ -57,7 +57,7 @@ struct RunArgs {
     /// Plant this fault of the store; `faults` lists them
     #[arg(long)]
     planted: Option<PlantedFault>,
-    /// Seconds after which the run counts as hung; a run takes less than one
+    /// Seconds after which the run counts as hung; most runs take less than one, large worlds up to 60
     #[arg(long, default_value_t = HANGS_AFTER_SECS)]
     hangs_after: u64,
     #[command(flatten)]

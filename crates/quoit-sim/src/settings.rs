@@ -23,7 +23,7 @@ pub struct Settings {
     pub is_large: bool,
     /// Number of clients of plain keys; as many more work on data types in some runs.
     pub client_count: u64,
-    /// Number of requests of each client; large worlds and the family `rights` multiply it.
+    /// Number of requests of each client; large worlds and the families `rights` and `lull` multiply it.
     pub operation_count: u64,
     /// Family of scenarios of the run; `None` lets the seed draw it.
     pub family: Option<Family>,
