@@ -66,7 +66,8 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
         });
     let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
         .map(|number| {
-            let client = RegisterClient::new(number, seed, ground.clone());
+            let client =
+                RegisterClient::new(number, seed, ground.clone(), settings.register_count(seed));
             tokio::spawn(client.run(settings.operations()))
         });
     clients.chain(of_data_types).chain(of_registers).collect()

@@ -175,13 +175,17 @@ impl Family {
             Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],
-            Self::WithoutExchanges => &[Trouble::Partition, Trouble::LongStop],
-            Self::Members => &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay],
+            Self::WithoutExchanges => {
+                &[Trouble::Partition, Trouble::LongStop, Trouble::OneWay, Trouble::SlowNetwork]
+            }
+            Self::Members => {
+                &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay, Trouble::HungDisk]
+            }
             Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
             Self::WrongStarts => &[Trouble::WrongStart],
             Self::Innostore => &[Trouble::Blackout, Trouble::HungDisk, Trouble::CleanStop],
-            Self::Registers
-            | Self::General
+            Self::Registers => &[Trouble::SlowNetwork, Trouble::Stall, Trouble::OneWay],
+            Self::General
             | Self::LostFiles
             | Self::OlderData
             | Self::Expiring

@@ -113,16 +113,17 @@ pub struct RegisterClient {
     place: String,
     ground: RunContext,
     random: Random,
+    register_count: u32,
     /// Values and causal context of the client's last read of each register.
     known: BTreeMap<Register, (BTreeSet<WriteNumber>, VersionVector)>,
 }
 
 impl RegisterClient {
-    /// Creates the client with a number, from 1.
+    /// Creates the client with a number, from 1, of the first `register_count` registers.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: RunContext) -> Self {
+    pub fn new(number: u64, seed: u64, ground: RunContext, register_count: u32) -> Self {
         let random = Random::new(seed, "register client", number);
-        Self { place: format!("r{number}"), ground, random, known: BTreeMap::new() }
+        Self { place: format!("r{number}"), ground, random, register_count, known: BTreeMap::new() }
     }
 
     /// Sends `operation_count` requests, one after the other.
@@ -132,7 +133,7 @@ impl RegisterClient {
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
             let machines = self.ground.in_service();
             let machine = &**self.random.pick(&machines);
-            let register = Register(self.random.within_narrow(0..Register::COUNT));
+            let register = Register(self.random.within_narrow(0..self.register_count));
             let timeout_ms = self.random.within_narrow(500_u32..4_000);
             match self.known.remove(&register) {
                 Some((base, clock)) => self.write(machine, register, base, clock, timeout_ms).await,

@@ -6,6 +6,7 @@
 use crate::engine::{EngineKind, EngineSizes};
 use crate::family::Family;
 use crate::random::Random;
+use crate::registers::Register;
 use crate::trace::LINE_COUNT_DEFAULT;
 use crate::workload::{Tempo, Workload};
 use quoit_cluster::Limits as InternodeLimits;
@@ -81,7 +82,7 @@ impl Settings {
             Some(Family::Rights) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(Family::RotAndMembers | Family::LeaverDies | Family::Members) => &[3, 4, 4, 5],
-            Some(Family::WithoutExchanges | Family::WrongStarts) => &[3, 4, 5],
+            Some(Family::WithoutExchanges | Family::WrongStarts | Family::Registers) => &[3, 4, 5],
             // A cluster of three has no fallbacks.
             Some(Family::Lull) => &[3, 4, 4, 5],
             _ => &MACHINE_COUNTS,
@@ -206,6 +207,10 @@ impl Settings {
                     ) => {
                         workload = workload.deleting();
                     }
+                    Some(Family::DeleteModes) => workload = workload.recurring(),
+                    Some(Family::ReplicaCounts) if self.reaps_beside_changes(seed) => {
+                        workload = workload.deleting();
+                    }
                     _ => {}
                 }
                 // Clients have sent half of their requests when a lull begins.
@@ -298,7 +303,7 @@ impl Settings {
                     | Family::WithoutExchanges
                     | Family::Members
             )
-        );
+        ) || self.reaps_beside_changes(seed);
         if is_short {
             return DeleteMode::AfterMs(random.within_by_magnitude(SHORT_DELETE_DELAYS_MS));
         }
@@ -315,6 +320,20 @@ impl Settings {
             1 => DeleteMode::Immediate,
             _ => DeleteMode::AfterMs(random.within_by_magnitude(DELETE_DELAYS_MS)),
         }
+    }
+
+    /// True if clients delete much and nodes keep tombstones for a short time while n_val changes: copies
+    /// that a raised n_val adds have to get reap records.
+    fn reaps_beside_changes(&self, seed: u64) -> bool {
+        self.family == Some(Family::ReplicaCounts)
+            && Random::new(seed, "reaps beside changes", 0).percent(REAPS_BESIDE_CHANGES_PERCENT)
+    }
+
+    /// Number of the registers that clients of the seed's run work on.
+    pub(crate) fn register_count(&self, seed: u64) -> u32 {
+        let is_one = self.family == Some(Family::Registers)
+            && Random::new(seed, "register count", 0).percent(ONE_REGISTER_PERCENT);
+        if is_one { 1 } else { Register::COUNT }
     }
 
     /// Engine of the seed's nodes.
@@ -379,7 +398,8 @@ impl Settings {
         }
         let is_short = match self.family {
             Some(Family::Former) => false,
-            Some(Family::Lull) => true,
+            // A call whose answer is lost fails after this time.
+            Some(Family::Lull | Family::WithoutExchanges) => true,
             _ => random.percent(SHORT_IDLE_TIMEOUTS_PERCENT),
         };
         match is_short {
@@ -451,6 +471,10 @@ const DATA_TYPES_PERCENT: u64 = 25;
 const DATA_TYPES_OF_BLACKOUTS_PERCENT: u64 = 60;
 /// Percentage of runs of the family `general` in which n_val of the buckets varies and changes.
 const REPLICA_COUNTS_PERCENT: u64 = 20;
+/// Percentage of runs of the family `replica-counts` with many deletes.
+const REAPS_BESIDE_CHANGES_PERCENT: u64 = 50;
+/// Percentage of runs of the family `registers` in which all clients work on the same register.
+const ONE_REGISTER_PERCENT: u64 = 50;
 /// Percentage of runs with clients of registers.
 const REGISTERS_PERCENT: u64 = 25;
 /// Percentage of runs in which nodes keep tombstones for another time than the default.

@@ -135,6 +135,13 @@ impl Workload {
         Self { key_count: 24, put_percent: 40, delete_percent: 30, ..self }
     }
 
+    /// Returns this workload with many deletes of few keys, so that each is deleted, reaped and written
+    /// again and again.
+    #[must_use]
+    pub const fn recurring(self) -> Self {
+        Self { key_count: 6, put_percent: 40, delete_percent: 30, ..self }
+    }
+
     /// Returns this workload with shorter pauses.
     #[must_use]
     pub fn quick(self, random: &mut Random) -> Self {
