@@ -1,7 +1,7 @@
 //! Certificates for clients: loaded at the start, and again when they change.
 
 use anyhow::{Context, Result};
-use quoit::config::Settings;
+use quoit_config::Settings;
 use quoit_server::{Gate, ServerContext};
 use std::path::PathBuf;
 use std::sync::Arc;

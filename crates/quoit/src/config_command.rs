@@ -4,7 +4,7 @@ use crate::from_riak::{FromRiakArgs, from_riak};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use quoit::config::{self, Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
+use quoit_config::{Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -63,7 +63,7 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
     match command {
         ConfigCommand::Describe { keys, format } => describe(keys, *format),
         ConfigCommand::Init { print: true, .. } => {
-            say!("{}", config::commented().trim_end());
+            say!("{}", quoit_config::commented().trim_end());
             Ok(())
         }
         ConfigCommand::Init { file, .. } => init(file),
@@ -86,8 +86,8 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
 
 /// Writes the commented file.
 fn init(file: &Path) -> Result<()> {
-    let made =
-        File::create_new(file).and_then(|mut made| made.write_all(config::commented().as_bytes()));
+    let made = File::create_new(file)
+        .and_then(|mut made| made.write_all(quoit_config::commented().as_bytes()));
     made.with_context(|| {
         format!("can't make {}; name another file, or print it with --print", file.display())
     })?;
@@ -151,7 +151,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
 }
 
 fn check(sources: &Sources, format: Format) -> Result<()> {
-    let settings = config::load(sources)?;
+    let settings = quoit_config::load(sources)?;
     settings.check_security()?;
     let broken: Vec<String> = settings
         .broken_promises()
@@ -180,7 +180,7 @@ fn check(sources: &Sources, format: Format) -> Result<()> {
 }
 
 fn show(sources: &Sources, format: Format) -> Result<()> {
-    let settings = config::load(sources)?;
+    let settings = quoit_config::load(sources)?;
     let mut rows: Vec<(String, String, String)> = Vec::new();
     for key in keys() {
         if settings.entries().any(|(name, _)| name == key.name) || key.name.contains('$') {

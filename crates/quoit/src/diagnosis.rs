@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use quoit::config::{self, Settings, Sources, keys};
 use quoit_cli::bundle::{self, Extras, without_secret};
 use quoit_cli::doctor::{self, Needs};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{Api, Format, say};
+use quoit_config::{Settings, Sources, keys};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -29,7 +29,7 @@ struct DiagnosisArgs {
 
 impl DiagnosisArgs {
     fn settings(&self) -> Result<Settings> {
-        Ok(config::load(&Sources {
+        Ok(quoit_config::load(&Sources {
             file: self.config.clone(),
             environment: Sources::process_environment(),
             command_line: self.set.clone(),

@@ -3,8 +3,8 @@
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quoit::config::{self, Meaning, broken_promise, meaning};
 use quoit_cli::Format;
+use quoit_config::{Meaning, broken_promise, meaning};
 use quoit_import::advanced_settings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub(crate) fn from_riak(args: &FromRiakArgs) -> Result<()> {
 fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
     let path = &args.file;
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    let entries = config::parse_text(path, &bytes, &mut |file| std::fs::read(file))?;
+    let entries = quoit_config::parse_text(path, &bytes, &mut |file| std::fs::read(file))?;
     // If a key is set twice, the last setting counts.
     let mut last = BTreeMap::new();
     for entry in entries {

@@ -1,8 +1,8 @@
 //! The listening sockets of a node.
 
 use anyhow::{Context, Error, Result, bail};
-use quoit::config::Settings;
 use quoit_cluster::Addresses;
+use quoit_config::Settings;
 use quoit_server::{Protocol, ReachableListeners, Server, bind};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};

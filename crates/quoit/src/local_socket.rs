@@ -1,8 +1,8 @@
 //! The administration socket, through which an operator on this machine reaches the node without a
 //! password, whatever its other listeners are.
 
-use quoit::config::Settings;
 use quoit_cli::local::{self, SOCKET_FILE};
+use quoit_config::Settings;
 use quoit_server::{Server, bind_local};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};

@@ -30,9 +30,9 @@ mod serve;
 mod stop;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use quoit::config::{self, Sources};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{changes, data, requests, status};
+use quoit_config::Sources;
 use quoit_import::ImportCommand;
 use quoit_import::facade::{self, Translated};
 use std::ffi::OsString;
@@ -194,7 +194,7 @@ fn asked_by_default() -> String {
 fn check_config() -> anyhow::Result<String> {
     let file = Some(PathBuf::from(PACKAGED_FILE)).filter(|file| file.is_file());
     let environment = Sources::process_environment();
-    let settings = config::load(&Sources { file, environment, ..Sources::default() })?;
+    let settings = quoit_config::load(&Sources { file, environment, ..Sources::default() })?;
     settings.check_security()?;
     Ok("config is OK".to_owned())
 }

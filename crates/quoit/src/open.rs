@@ -3,11 +3,11 @@
 use crate::engines;
 use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
-use quoit::config::{Settings, Storage};
 use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, InternodeTlsMode, LinkSecurity,
     NodeClock, NodeId, TokioNetwork,
 };
+use quoit_config::{Settings, Storage};
 use quoit_core::{ChangeLog, DiskSpace, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};

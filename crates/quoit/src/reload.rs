@@ -2,8 +2,8 @@
 
 use crate::logs::Log;
 use anyhow::{Context, Result};
-use quoit::config::{Settings, keys};
 use quoit_cluster::InternodeTlsMode;
+use quoit_config::{Settings, keys};
 use quoit_core::{LimitChange, ReplicatedStore};
 use quoit_server::ServerContext;
 use std::collections::BTreeSet;
@@ -174,7 +174,7 @@ fn change_clear(context: &ServerContext, serves: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quoit::config::{Sources, load};
+    use quoit_config::{Sources, load};
 
     fn settings(lines: &[&str]) -> Settings {
         let command_line = lines.iter().map(|line| (*line).to_owned()).collect();

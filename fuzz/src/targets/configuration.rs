@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quoit::config::{parse_text, settings_of};
+use quoit_config::{parse_text, settings_of};
 
 use crate::Target;
 

@@ -8,8 +8,8 @@ use crate::open;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use quoit::config::{self, Settings, Sources, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_config::{Settings, Sources, Storage};
 use quoit_progress::{Progress, Unit, figures};
 use quoit_store::convert::Progress as Copied;
 use serde_json::json;
@@ -88,7 +88,7 @@ impl StoppedNodeArgs {
             command_line: self.set.clone(),
             flags: Vec::new(),
         };
-        let settings = config::load(&sources)?;
+        let settings = quoit_config::load(&sources)?;
         let configured = || PathBuf::from(settings.text("platform_data_dir"));
         let data_dir = self.data_dir.clone().unwrap_or_else(configured);
         // Fails if the node is running.

@@ -3,7 +3,7 @@
 use super::watch::OPENING;
 use super::{EnginePlace, durability, interval_us, sync_interval_us};
 use anyhow::{Context, Result};
-use quoit::config::Settings;
+use quoit_config::Settings;
 use quoit_model::hash::RingSize;
 use quoit_seam::{Clock, RealDisk, Threads};
 use quoit_store::OpenedStore;
@@ -91,7 +91,7 @@ pub(super) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use quoit::config::{self, Sources};
+    use quoit_config::Sources;
     use quoit_model::hash::{KeyHash, PlacementRule};
     use quoit_model::key::BucketRef;
     use quoit_seam::SystemClock;
@@ -138,7 +138,7 @@ pub(super) mod tests {
     fn a_store_that_lost_records_since_its_clean_stop_was_not_closed_in_good_order() {
         let directory = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let settings = config::load(&Sources::default()).unwrap();
+        let settings = quoit_config::load(&Sources::default()).unwrap();
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
         let last_opening = None;
         let has_replicas = false;

@@ -1,7 +1,7 @@
 //! The directories of engines, and the detection of engines that have data.
 
 use anyhow::{Context, Result, bail};
-use quoit::config::Storage;
+use quoit_config::Storage;
 use quoit_store::engine_in;
 use std::path::{Path, PathBuf};
 

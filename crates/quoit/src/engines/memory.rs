@@ -2,7 +2,7 @@
 
 use super::NotedEngine;
 use anyhow::{Context, Result};
-use quoit::config::Settings;
+use quoit_config::Settings;
 use quoit_model::hash::RingSize;
 use quoit_node::{FoundLoss, NodeEngine};
 use quoit_seam::Clock;

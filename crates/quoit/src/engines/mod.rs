@@ -14,8 +14,8 @@ pub(crate) use directory::refuse_orphaned_data;
 pub(crate) use salvage::{DamagedStore, is_in_cluster, remedy};
 
 use anyhow::Result;
-use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_config::{Settings, Storage};
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 use quoit_node::{FoundLoss, NodeEngine};
@@ -165,11 +165,11 @@ fn interval_us(interval: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quoit::config::{self, Sources};
+    use quoit_config::Sources;
 
     fn sync_interval(text: &str) -> u64 {
         let command_line = vec![format!("bitcask.sync.interval={text}")];
-        let settings = config::load(&Sources { command_line, ..Sources::default() });
+        let settings = quoit_config::load(&Sources { command_line, ..Sources::default() });
         sync_interval_us(&settings.expect("good settings"), 1)
     }
 

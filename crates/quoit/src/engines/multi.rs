@@ -4,8 +4,8 @@ use super::convert::refuse_converting;
 use super::salvage::{is_in_cluster, with_remedy};
 use super::{EnginePlace, memory, open_noted};
 use anyhow::{Context, Result, bail};
-use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_config::{NamedStorage, Settings, Storage};
 use quoit_node::FoundLoss;
 use quoit_seam::{Clock, RealDisk};
 use quoit_store::multi::{

@@ -3,7 +3,7 @@
 use super::watch::OPENING;
 use super::{EnginePlace, durability, sync_interval_us};
 use anyhow::{Context, Result};
-use quoit::config::Settings;
+use quoit_config::Settings;
 use quoit_seam::{Clock, Disk, RealDisk, Threads};
 use quoit_store::OpenedStore;
 use quoit_store::error::StoreError;

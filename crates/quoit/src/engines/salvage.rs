@@ -2,8 +2,8 @@
 
 use super::{EnginePlace, convert, directory, open_one};
 use anyhow::{Context, Result, anyhow, bail};
-use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
+use quoit_config::{Settings, Storage};
 use quoit_seam::{Clock, SystemClock};
 use quoit_store::convert::note_loss;
 use quoit_store::error::StoreError;

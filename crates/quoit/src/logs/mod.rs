@@ -2,7 +2,7 @@
 
 mod repeats;
 
-use quoit::config::Settings;
+use quoit_config::Settings;
 use repeats::Repeats;
 use std::sync::Arc;
 use std::time::Duration;

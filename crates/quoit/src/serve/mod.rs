@@ -17,8 +17,8 @@ use announcement::{Announcement, tell_supervisor};
 use anyhow::{Context, Result};
 use background::background;
 use clap::Args;
-use quoit::config::{self, Settings, Sources};
 use quoit_cluster::Departure;
+use quoit_config::{Settings, Sources};
 use quoit_core::ReplicatedStore;
 use quoit_node::{Node, StopLimits};
 use quoit_server::{AuditLog, Gate, Server, ServerContext, ServerSettings};
@@ -96,7 +96,7 @@ impl ServeArgs {
 
     /// The current settings of all sources.
     fn settings(&self) -> Result<Settings> {
-        let mut settings = config::load(&self.sources())?;
+        let mut settings = quoit_config::load(&self.sources())?;
         // A listener on the command line replaces all configured listeners of its protocol.
         if self.pb.is_some() {
             settings.keep_only("listener.protobuf", "command_line");

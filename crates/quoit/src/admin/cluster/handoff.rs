@@ -9,7 +9,7 @@ use quoit_cli::figures::{duration, size};
 use crate::config_command::Format;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use quoit::config::size_bytes;
+use quoit_config::size_bytes;
 use quoit_number::{index, whole};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 
 use super::{EnginePlace, directory, open_one};
 use anyhow::{Context, Result, bail};
-use quoit::config::{Settings, Storage};
+use quoit_config::{Settings, Storage};
 use quoit_model::hash::RingSize;
 use quoit_seam::{Clock, SystemClock};
 use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, note_loss, under_way};

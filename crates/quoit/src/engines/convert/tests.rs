@@ -6,7 +6,7 @@
 use super::*;
 use crate::engines::bitcask::tests::{lose_records, put};
 use crate::engines::memory;
-use quoit::config::{self, Sources};
+use quoit_config::Sources;
 use quoit_seam::RealDisk;
 use quoit_store::engine::Maintenance;
 use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, Routing};
@@ -38,7 +38,7 @@ impl Node {
     fn filled(keys: &[&[u8]]) -> Self {
         let node = Self {
             data_dir: tempfile::tempdir().unwrap(),
-            settings: config::load(&Sources::default()).unwrap(),
+            settings: quoit_config::load(&Sources::default()).unwrap(),
             clock: Arc::new(SystemClock::default()),
         };
         assert_eq!(node.incarnation(), 1);
@@ -184,7 +184,7 @@ fn where_it_is_not_clear_what_to_convert_nothing_is() {
             std::fs::write(directory.path().join(name).join("ENGINE"), marker).unwrap();
         }
         let command_line = vec![format!("storage_backend={wanted}")];
-        let settings = config::load(&Sources { command_line, ..Sources::default() }).unwrap();
+        let settings = quoit_config::load(&Sources { command_line, ..Sources::default() }).unwrap();
         let data_dir = directory.path();
         let plan = ConversionPlan { data_dir, named: None, settings: &settings, ..node.plan() };
         plan.only_engine().map_err(|refused| refused.to_string())

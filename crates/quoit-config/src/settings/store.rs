@@ -1,6 +1,6 @@
 //! Settings of the replicated store, from the configuration.
 
-use super::settings::Settings;
+use super::Settings;
 use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, PageRecordsMax, ReapRecordLimits,
     RequestLogSettings, StoreSettings, TransferLimits, TransferShareMin,
@@ -82,7 +82,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Sources, load};
+    use crate::{Sources, load};
 
     #[test]
     fn copies_are_compared_unless_both_of_riaks_settings_say_no() {

@@ -286,7 +286,7 @@ pub fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Meaning, keys, meaning};
+    use crate::{Meaning, keys, meaning};
 
     #[test]
     fn no_key_of_riak_without_effect_is_one_that_has_an_effect() {

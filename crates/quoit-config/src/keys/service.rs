@@ -1,7 +1,7 @@
 //! Keys of the services for clients.
 
 use super::{GB, KB, Key, MB, key};
-use crate::config::value::Kind;
+use crate::value::Kind;
 
 /// Keys of tombstones, transfers, limits, buckets and logs.
 pub(super) const KEYS: &[Key] = &[

@@ -1,5 +1,5 @@
 //! A riak.conf as Riak's packages install it starts a node without a warning.
-use quoit::config::{parse_text, settings_of};
+use quoit_config::{parse_text, settings_of};
 
 /// Settings of the riak.conf that Riak 2.0 to 2.9 installs.
 const SECOND: &str = "

@@ -1,7 +1,7 @@
 //! Several named storage engines of one node.
 
-use super::meaning::of_named_engine;
-use super::settings::{ConfigError, Settings, Storage};
+use super::{ConfigError, Settings, Storage};
+use crate::keys::meaning::of_named_engine;
 use std::collections::BTreeSet;
 
 /// Largest number of engines of a node.

@@ -1,6 +1,6 @@
 //! A configuration file with every key, commented out, with its meaning and its default.
 
-use super::keys::keys;
+use crate::keys::keys;
 
 /// Width of a comment in characters.
 const WIDTH: usize = 96;
@@ -47,7 +47,7 @@ fn wrapped(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{parse_text, settings_of};
+    use crate::{parse_text, settings_of};
 
     fn parsed(text: &str) -> usize {
         let none = &mut |_: &std::path::Path| panic!("it includes no other file");

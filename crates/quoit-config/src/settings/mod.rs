@@ -1,11 +1,19 @@
 //! Effective settings, from the entries of all sources.
 
-use super::keys::{Key, keys};
-use super::meaning::{Meaning, meaning, of_named_engine};
-use super::parse::{self, ConfigLine, Entry, Origin, ParseError};
-use super::riak_keys::broken_promise;
-use super::several;
-use super::{value, variables};
+mod replication;
+mod security;
+mod server;
+mod several;
+mod store;
+
+pub use security::BrokenPromise;
+pub use several::NamedStorage;
+
+use crate::keys::meaning::{Meaning, meaning, of_named_engine};
+use crate::keys::riak_keys::broken_promise;
+use crate::keys::{Key, keys};
+use crate::parse::{self, ConfigLine, Entry, Origin, ParseError};
+use crate::{value, variables};
 use quoit_cluster::{InternodeTlsMode, VersionRange};
 use quoit_tls::nodes::{SharedSecret, WeakSecret};
 use std::collections::BTreeMap;
@@ -115,7 +123,7 @@ impl Storage {
 /// The effective settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub(super) values: BTreeMap<String, Entry>,
+    values: BTreeMap<String, Entry>,
     /// Keys that were set and have no effect.
     pub ignored: Vec<Entry>,
     /// Environment variables with the prefix of settings that are not similar to any key: other programs

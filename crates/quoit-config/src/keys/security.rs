@@ -1,7 +1,7 @@
 //! Keys of TLS with clients, and of logins.
 
 use super::{KB, Key, MB, key};
-use crate::config::value::Kind;
+use crate::value::Kind;
 
 pub(super) const KEYS: &[Key] = &[
     key(

@@ -1,7 +1,7 @@
 //! Keys of the node: its name, its listeners, other nodes.
 
 use super::{GB, KB, Key, key};
-use crate::config::value::Kind;
+use crate::value::Kind;
 use quoit_cluster::VersionRange;
 
 /// Keys of the node, its listeners and its engine, in the order of the documentation.

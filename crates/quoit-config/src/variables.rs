@@ -8,7 +8,7 @@ const PREFIX: &str = "QUOIT_";
 const OF_TOOLS: [&str; 2] = ["QUOIT_BENCH_DIR", "QUOIT_URL"];
 
 /// The key that a variable sets, which may be unknown; `None` if the variable is not a setting.
-pub(super) fn key(variable: &str, value: &str) -> Option<String> {
+pub(crate) fn key(variable: &str, value: &str) -> Option<String> {
     let name = variable.strip_prefix(PREFIX)?;
     if OF_TOOLS.contains(&variable) || is_service_link(name, value) {
         return None;
@@ -17,7 +17,7 @@ pub(super) fn key(variable: &str, value: &str) -> Option<String> {
 }
 
 /// The variable that sets a key.
-pub(super) fn name(key: &str) -> String {
+pub(crate) fn name(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_ascii_uppercase())
 }
 

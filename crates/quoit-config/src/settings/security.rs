@@ -1,7 +1,7 @@
 //! Settings of TLS and logins, from the configuration.
 
-use super::parse::{Entry, Origin};
-use super::settings::Settings;
+use super::Settings;
+use crate::parse::{Entry, Origin};
 use quoit_cluster::InternodeTlsMode;
 use quoit_security::{Cost, CutOffLoginPolicy};
 use quoit_server::{SecuritySettings, TlsFiles};
@@ -211,7 +211,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Settings, Sources, load};
+    use crate::{Settings, Sources, load};
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

@@ -1,6 +1,6 @@
 //! Settings of the client interfaces and the audit log, from the configuration.
 
-use super::settings::Settings;
+use super::Settings;
 use quoit_server::{
     AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditSettings, AuditedBucketsError, JobClasses,
     MapReduceSettings, MemorySettings, PaceSettings, ScriptLimits, ServerSettings,
@@ -124,7 +124,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Sources, load};
+    use crate::{Sources, load};
     use std::time::Duration;
 
     #[test]

@@ -3,9 +3,9 @@
 //! After a change of the keys, this command rewrites the table:
 //!
 //! ```text
-//! TEST_WRITE_DOCS=1 cargo test -p quoit --test program configuration_page
+//! TEST_WRITE_DOCS=1 cargo test -p quoit-config --test configuration
 //! ```
-use quoit::config::{Key, keys};
+use quoit_config::{Key, keys};
 use std::path::Path;
 
 /// Beginning of the lines of the table; no other line of the page begins with it.

@@ -4,12 +4,14 @@
 //! that is neither here nor among the keys of Riak in `riak_keys` stops the start.
 
 mod engines;
+pub(crate) mod meaning;
 mod node;
 mod replication;
+pub(crate) mod riak_keys;
 mod security;
 mod service;
 
-use super::value::Kind;
+use crate::value::Kind;
 
 const KB: u64 = 1 << 10;
 const MB: u64 = 1 << 20;

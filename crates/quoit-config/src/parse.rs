@@ -78,7 +78,7 @@ pub enum ParseError {
 pub type ReadFile<'r> = &'r mut dyn FnMut(&Path) -> io::Result<Vec<u8>>;
 
 /// Reads a file and the files that it includes. If a key occurs twice, the caller lets the later entry win.
-pub(super) fn file(path: &Path) -> Result<Vec<Entry>, ParseError> {
+pub(crate) fn file(path: &Path) -> Result<Vec<Entry>, ParseError> {
     let bytes = read_bounded(path).map_err(|reason| ParseError::Unreadable {
         origin: String::new(),
         file: path.to_owned(),
@@ -143,13 +143,13 @@ impl Parsing<'_> {
 }
 
 /// Content of a non-empty line.
-pub(super) enum ConfigLine {
+pub(crate) enum ConfigLine {
     Setting(Entry),
     Include(String),
 }
 
 /// Parses one line; `None` for blank lines and comments.
-pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<ConfigLine>, ParseError> {
+pub(crate) fn setting(line: &str, origin: Origin) -> Result<Option<ConfigLine>, ParseError> {
     let text = line.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.starts_with('#') {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Keys of replication between clusters.
 
 use super::{Key, MB, key};
-use crate::config::value::Kind;
+use crate::value::Kind;
 
 pub(super) const KEYS: &[Key] = &[
     key(

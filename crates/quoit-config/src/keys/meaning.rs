@@ -1,7 +1,7 @@
 //! Lookup of names in a configuration: a key of Quoit, a key of Riak without effect, or a mistake.
 
-use super::keys::{Key, keys};
 use super::riak_keys::{is_riaks, riak_keys};
+use super::{Key, keys};
 
 /// Aliases of keys: (Riak's name, Quoit's name).
 const ALIASES: &[(&str, &str)] =
@@ -38,7 +38,7 @@ pub fn meaning(name: &str) -> Meaning {
 const ENGINES: [&str; 5] = ["bitcask.", "leveldb.", "leveled.", "innostore.", "memory_backend."];
 
 /// Splits a key `multi_backend.NAME.KEY` into the name of an engine and the key that is set for it.
-pub(super) fn of_named_engine(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn of_named_engine(name: &str) -> Option<(&str, &str)> {
     let (engine, key) = name.strip_prefix("multi_backend.")?.split_once('.')?;
     let is_engines = ENGINES.iter().any(|start| key.starts_with(start));
     (!engine.is_empty() && is_engines).then_some((engine, key))

@@ -178,7 +178,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Sources, load};
+    use crate::{Sources, load};
     use quoit_model::props::Quorum;
     use quoit_replication::FullSyncScope;
     use std::path::Path;

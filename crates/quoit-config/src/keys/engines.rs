@@ -1,7 +1,7 @@
 //! Keys of the storage engines.
 
 use super::{GB, KB, Key, MB, key};
-use crate::config::value::Kind;
+use crate::value::Kind;
 
 /// Every key of an engine.
 pub(super) const KEYS: &[Key] = &[
