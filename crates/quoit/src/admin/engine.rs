@@ -3,13 +3,12 @@
 use super::print;
 use super::salvage::{SalvageArgs, SetAsideArgs, salvage, set_aside};
 use crate::config_command::Format;
-use crate::engines::{self, Converted};
-use crate::open;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit_cluster::ControlPlane;
 use quoit_config::{Settings, Sources, Storage};
+use quoit_data_dir::engines::{self, Converted};
 use quoit_progress::{Progress, Unit, figures};
 use quoit_store::convert::Progress as Copied;
 use serde_json::json;
@@ -92,7 +91,7 @@ impl StoppedNodeArgs {
         let configured = || PathBuf::from(settings.text("platform_data_dir"));
         let data_dir = self.data_dir.clone().unwrap_or_else(configured);
         // Fails if the node is running.
-        let control = open::existing_control(&data_dir, &settings)?;
+        let control = quoit_data_dir::existing_control(&data_dir, &settings)?;
         Ok(StoppedNode { data_dir, settings, control })
     }
 }

@@ -3,10 +3,10 @@
 use super::engine::{StoppedNode, StoppedNodeArgs};
 use super::print;
 use crate::config_command::Format;
-use crate::engines::DamagedStore;
 use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
+use quoit_data_dir::engines::DamagedStore;
 use quoit_progress::{Progress, Unit};
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{RecordFate, SalvageEvent, Salvaged};

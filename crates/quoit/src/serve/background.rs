@@ -1,8 +1,7 @@
 //! Background tasks of a node.
 
-use crate::engines;
-use crate::reserve::Reserve;
 use quoit_core::ReplicatedStore;
+use quoit_data_dir::{Reserve, engines};
 use quoit_server::ServerContext;
 use quoit_store::engine::WriteFailure;
 use std::path::Path;

@@ -10,9 +10,8 @@ mod background;
 use crate::listeners::Listeners;
 use crate::local_socket::LocalSocket;
 use crate::reload::OperatorSignals;
-use crate::reserve::Reserve;
 use crate::stop::StopRequest;
-use crate::{certificates, descriptors, open, readiness, ready_file};
+use crate::{certificates, descriptors, readiness, ready_file};
 use announcement::{Announcement, tell_supervisor};
 use anyhow::{Context, Result};
 use background::background;
@@ -20,6 +19,7 @@ use clap::Args;
 use quoit_cluster::Departure;
 use quoit_config::{Settings, Sources};
 use quoit_core::ReplicatedStore;
+use quoit_data_dir::Reserve;
 use quoit_node::{Node, StopLimits};
 use quoit_server::{AuditLog, Gate, Server, ServerContext, ServerSettings};
 use sd_notify::NotifyState;
@@ -159,7 +159,7 @@ async fn serve(
     let node_name = settings.text("nodename");
     let gate = certificates::open(settings)?;
     let reachable = listeners.reachable(&node_name);
-    let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
+    let opened = quoit_data_dir::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let store = &opened.node.store;
     opened.node.connect(&reachable.node);
     let context = server_context(store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
@@ -247,7 +247,7 @@ fn spawn_replication(
     data_dir: &Path,
     settings: &Settings,
 ) -> Result<JoinHandle<()>> {
-    let replication = open::open_replication(data_dir, &context.store, settings)?;
+    let replication = quoit_data_dir::open_replication(data_dir, &context.store, settings)?;
     replication.serve_commands();
     let _ = context.replication.set(Arc::clone(&replication));
     Ok(tokio::spawn(replication.run()))

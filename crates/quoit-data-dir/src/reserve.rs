@@ -27,13 +27,14 @@ const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
 /// The space that a data directory reserves for a start.
 #[derive(Clone, Debug)]
-pub(crate) struct Reserve {
+pub struct Reserve {
     directory: PathBuf,
 }
 
 impl Reserve {
     /// The reserve of an existing data directory.
-    pub(crate) fn of(directory: &Path) -> Self {
+    #[must_use]
+    pub fn of(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
@@ -42,7 +43,7 @@ impl Reserve {
     /// # Errors
     ///
     /// When the free space can't be read, or the file can't be removed.
-    pub(crate) fn release_if_needed(&self) -> Result<bool> {
+    pub fn release_if_needed(&self) -> Result<bool> {
         if self.room_bytes()? >= SIZE_BYTES {
             return Ok(false);
         }
@@ -53,8 +54,8 @@ impl Reserve {
         }
     }
 
-    /// Creates the file whenever it is missing and there is space for it.
-    pub(crate) async fn keep(self) {
+    /// Creates the file whenever it is missing and there is space for it. Does not return.
+    pub async fn keep(self) {
         let mut looks = tokio::time::interval(LOOK_PAUSE);
         let mut is_told = false;
         loop {

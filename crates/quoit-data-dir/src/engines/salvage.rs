@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// True if other nodes may have copies of this node's records.
-pub(crate) fn is_in_cluster(control: &ControlPlane) -> bool {
+#[must_use]
+pub fn is_in_cluster(control: &ControlPlane) -> bool {
     control.read().members().iter().nth(1).is_some()
 }
 
@@ -29,7 +30,8 @@ fn is_damage(error: &StoreError) -> bool {
 }
 
 /// The command that repairs a damaged store in an engine's directory, and its effect.
-pub(crate) fn remedy(directory: &Path, is_in_cluster: bool) -> String {
+#[must_use]
+pub fn remedy(directory: &Path, is_in_cluster: bool) -> String {
     let base = directory.parent().unwrap_or(directory);
     let is_one_of_several = base.file_name().is_some_and(|name| name == Storage::Multi.name());
     let (data_dir, engine) = match base.parent().filter(|_| is_one_of_several) {
@@ -86,9 +88,10 @@ pub(super) fn refuse_unfinished(directory: &Path, control: &ControlPlane) -> Res
 }
 
 /// The store of a stopped node that a command applies to.
-pub(crate) struct DamagedStore<'s> {
-    pub(crate) control: &'s ControlPlane,
-    pub(crate) directory: PathBuf,
+pub struct DamagedStore<'s> {
+    control: &'s ControlPlane,
+    /// The directory of the store's engine.
+    pub directory: PathBuf,
     storage: Storage,
     settings: Settings,
     /// True if it is one of several engines.
@@ -98,7 +101,11 @@ pub(crate) struct DamagedStore<'s> {
 impl<'s> DamagedStore<'s> {
     /// Finds the store. `named` selects one of several engines. The opened control plane ensures that no
     /// node is running on the data.
-    pub(crate) fn find(
+    ///
+    /// # Errors
+    ///
+    /// If the node has no such store, several and no name selects one, or a conversion in progress.
+    pub fn find(
         data_dir: &Path,
         named: Option<&str>,
         settings: &Settings,
@@ -130,7 +137,11 @@ impl<'s> DamagedStore<'s> {
     }
 
     /// Moves the store aside, and returns its new path.
-    pub(crate) fn set_aside(&self, is_forced: bool, time: &str) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    ///
+    /// If the node is alone and `is_forced` is false, or the directory can't be renamed.
+    pub fn set_aside(&self, is_forced: bool, time: &str) -> Result<PathBuf> {
         if !is_in_cluster(self.control) && !is_forced {
             let salvage = match self.storage {
                 Storage::Bitcask => {
@@ -150,7 +161,12 @@ impl<'s> DamagedStore<'s> {
 
     /// Salvages the store. Returns the result and the new path of the old store, or `None` if only the last
     /// step of an earlier salvage was left.
-    pub(crate) fn salvage(
+    ///
+    /// # Errors
+    ///
+    /// If the engine needs no salvage, the new store can't be written, or `watch` returns an error. The old
+    /// store is unchanged then.
+    pub fn salvage(
         &self,
         time: &str,
         watch: &mut dyn FnMut(&SalvageEvent<'_>) -> Result<(), StoreError>,

@@ -9,9 +9,10 @@ mod ordered;
 mod salvage;
 mod watch;
 
-pub(crate) use convert::{ConversionPlan, Converted, free_bytes};
+pub use convert::{ConversionPlan, Converted, free_bytes};
+pub use salvage::{DamagedStore, is_in_cluster, remedy};
+
 pub(crate) use directory::refuse_orphaned_data;
-pub(crate) use salvage::{DamagedStore, is_in_cluster, remedy};
 
 use anyhow::Result;
 use quoit_cluster::ControlPlane;

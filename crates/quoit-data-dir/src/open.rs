@@ -35,12 +35,13 @@ const RIAK_TREES_DIR: &str = "riak-trees";
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// An opened node.
-pub(crate) struct Opened {
-    pub(crate) node: Node,
+pub struct Opened {
+    /// The node, which neither listens nor is connected yet.
+    pub node: Node,
     /// Note for the operator about how the store was opened.
-    pub(crate) note: String,
+    pub note: String,
     /// True if the data directory was empty.
-    pub(crate) is_new_node: bool,
+    pub is_new_node: bool,
 }
 
 /// Refuses to start a new node on the data of a Riak node, which the new node would ignore.
@@ -65,7 +66,11 @@ fn refuse_riak_data(data_dir: &Path) -> Result<()> {
 }
 
 /// Opens or creates all stores in `data_dir`.
-pub(crate) fn open(
+///
+/// # Errors
+///
+/// With the file or store that can't be opened, and what the operator can do about it.
+pub fn open(
     data_dir: &Path,
     node_name: &str,
     addresses: Addresses,
@@ -154,7 +159,11 @@ fn open_change_log(data_dir: &Path, settings: &Settings) -> Result<ChangeLog> {
 }
 
 /// Replication from other clusters, as set by the configuration and by earlier commands.
-pub(crate) fn open_replication(
+///
+/// # Errors
+///
+/// If the login at other clusters can't be loaded, or the state of the sinks can't be read.
+pub fn open_replication(
     data_dir: &Path,
     store: &Arc<ReplicatedStore>,
     settings: &Settings,
@@ -199,7 +208,11 @@ fn room_of(directory: &Path) -> Option<DiskSpace> {
 }
 
 /// The control plane of a node that is not running.
-pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<ControlPlane> {
+///
+/// # Errors
+///
+/// If the directory has no control plane, or a running node uses it.
+pub fn existing_control(data_dir: &Path, settings: &Settings) -> Result<ControlPlane> {
     let file = data_dir.join(CONTROL_FILE);
     if !file.exists() {
         bail!(

@@ -15,32 +15,41 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Source, target and options of a conversion.
-pub(crate) struct ConversionPlan<'p> {
-    pub(crate) data_dir: &'p Path,
+pub struct ConversionPlan<'p> {
+    /// The data directory of the node.
+    pub data_dir: &'p Path,
     /// The name of the engine to convert, if the node has several.
-    pub(crate) named: Option<&'p str>,
-    pub(crate) to: Storage,
-    pub(crate) ring_size: RingSize,
-    pub(crate) settings: &'p Settings,
-    pub(crate) accepts_damage: bool,
-    pub(crate) ignores_room: bool,
+    pub named: Option<&'p str>,
+    /// The new engine.
+    pub to: Storage,
+    /// Number of partitions of the cluster.
+    pub ring_size: RingSize,
+    /// The settings of the node, with those of both engines.
+    pub settings: &'p Settings,
+    /// True if damaged records are left out; otherwise they end the conversion.
+    pub accepts_damage: bool,
+    /// True if the conversion begins even if the disk may have too little space.
+    pub ignores_room: bool,
     /// Function that returns the free space of a directory's disk: [`free_bytes`].
-    pub(crate) ask_for_room: fn(&Path) -> Result<u64>,
+    pub ask_for_room: fn(&Path) -> Result<u64>,
     /// Interval of progress notes in bytes of copied data.
-    pub(crate) note_every_bytes: u64,
+    pub note_every_bytes: u64,
 }
 
 /// A completed conversion.
-pub(crate) struct Converted {
-    pub(crate) from: String,
-    pub(crate) to: String,
-    pub(crate) record_count: u64,
+pub struct Converted {
+    /// Name of the old engine.
+    pub from: String,
+    /// Name of the new engine.
+    pub to: String,
+    /// Number of records in the new engine.
+    pub record_count: u64,
     /// True if damaged records were left out.
-    pub(crate) lacks_records: bool,
+    pub lacks_records: bool,
     /// The setting that has to name the new engine now.
-    pub(crate) setting: String,
+    pub setting: String,
     /// Former directory of the old data, unless the new data has the same one.
-    pub(crate) gone: Option<PathBuf>,
+    pub gone: Option<PathBuf>,
 }
 
 /// Refuses to open data that is being converted, because it belongs to neither engine.
@@ -79,7 +88,11 @@ impl ConversionPlan<'_> {
     }
 
     /// Gives up the conversion in progress. Returns its description and the directory of the data.
-    pub(crate) fn abandon(&self) -> Result<(UnderWay, PathBuf)> {
+    ///
+    /// # Errors
+    ///
+    /// If no conversion, or another one, is in progress.
+    pub fn abandon(&self) -> Result<(UnderWay, PathBuf)> {
         let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
             bail!("no conversion is under way in {}", self.base().display());
         };
@@ -89,8 +102,12 @@ impl ConversionPlan<'_> {
         Ok((what, data))
     }
 
-    /// Converts, or continues a conversion in progress.
-    pub(crate) fn run(&self, observe: &mut dyn FnMut(&Progress)) -> Result<Converted> {
+    /// Converts, or continues a conversion in progress. Calls `observe` with the progress of the copying.
+    ///
+    /// # Errors
+    ///
+    /// If the conversion is refused, or stops at damage or a full disk; a later run continues it.
+    pub fn run(&self, observe: &mut dyn FnMut(&Progress)) -> Result<Converted> {
         let base = self.base();
         let resumed = Conversion::resume(&base, self.ring_size)?;
         let what = match &resumed {
@@ -303,7 +320,11 @@ impl ConversionPlan<'_> {
 }
 
 /// Free space of the disk with a directory, in bytes.
-pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
+///
+/// # Errors
+///
+/// If the file system does not answer.
+pub fn free_bytes(directory: &Path) -> Result<u64> {
     let room = rustix::fs::statvfs(directory).context("asking for the room on the disk")?;
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
