@@ -1,7 +1,6 @@
 //! The servers of `quoit bench campaign`: clusters on this machine, started as `quoit dev-cluster` starts
 //! them.
 
-use crate::admin::{Answer, Api};
 use crate::dev_cluster::{ClusterPlace, ManagedCluster};
 use crate::stop::StopRequest;
 use anyhow::{Context, Result, bail};
@@ -10,6 +9,7 @@ use quoit_bench::campaign::{
 };
 use quoit_cli::api::segment;
 use quoit_cli::target::Target;
+use quoit_cli::{Answer, Api};
 use serde_json::{Value, json};
 use std::path::Path;
 use tokio::runtime::Runtime;

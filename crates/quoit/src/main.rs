@@ -4,34 +4,28 @@
     warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
-mod admin;
 mod bench;
 mod campaign_servers;
 mod certificates;
-mod config_command;
 mod descriptors;
 mod dev_cluster;
-mod diagnosis;
-mod from_riak;
 mod listeners;
 mod local_socket;
 mod logs;
-mod output;
 mod pages;
 mod readiness;
 mod ready_file;
 mod reload;
-mod repl;
-mod riak_answers;
 mod serve;
 mod stop;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use quoit_cli::target::TargetArgs;
-use quoit_cli::{changes, data, requests, status};
+use quoit_cli::{changes, data, output, requests, say, status};
 use quoit_config::Sources;
 use quoit_import::ImportCommand;
 use quoit_import::facade::{self, Translated};
+use quoit_operator::{admin, config_command, diagnosis, repl, riak_answers};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -139,12 +133,12 @@ fn riak(translated: Translated) -> ExitCode {
         Translated::Run(words) => run_line(words, &print_fault),
         Translated::Ping { line, node } => run_line(line, &|fault: &anyhow::Error| {
             let node = node.clone().unwrap_or_else(asked_by_default);
-            output::say!("Node '{node}' not responding to pings.");
+            say!("Node '{node}' not responding to pings.");
             print_fault(fault);
         }),
         Translated::CheckConfig => told(check_config()),
         Translated::Say { text, is_success: true } => {
-            output::say!("{text}");
+            say!("{text}");
             ExitCode::SUCCESS
         }
         Translated::Say { text, is_success: false } => {
@@ -200,7 +194,7 @@ fn check_config() -> anyhow::Result<String> {
 fn told(answer: anyhow::Result<String>) -> ExitCode {
     match answer {
         Ok(text) => {
-            output::say!("{}", text.trim_end());
+            say!("{}", text.trim_end());
             ExitCode::SUCCESS
         }
         Err(fault) => {
@@ -212,7 +206,7 @@ fn told(answer: anyhow::Result<String>) -> ExitCode {
 
 /// Prints an error as Riak's tools do.
 fn say_fault(fault: &anyhow::Error) {
-    output::say!("{fault:#}");
+    say!("{fault:#}");
 }
 
 /// Prints an error as quoit's commands do.
@@ -256,7 +250,7 @@ fn run(command: Command, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
         Command::RiakAdmin(line) => return riak(facade::riak_admin(&line.words)),
         Command::Riak(line) => return riak(facade::riak(&line.words)),
         Command::Doctor(args) => diagnosis::doctor(&args),
-        Command::Debug(command) => diagnosis::debug(&command),
+        Command::Debug(command) => diagnosis::debug(&command, pages::version()),
         Command::Completions(args) => pages::completions(&args, Cli::command()),
         Command::Man(args) => pages::man(&args, Cli::command()),
     };

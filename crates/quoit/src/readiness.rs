@@ -1,7 +1,7 @@
 //! Makes the node answer or refuse clients as the control plane decides, and informs the operator.
 
-use crate::output::say;
 use anyhow::Result;
+use quoit_cli::say;
 use quoit_cluster::Readiness;
 use quoit_server::ReadinessGate;
 use std::net::SocketAddr;

@@ -5,7 +5,8 @@ use crate::workspace::Package;
 
 /// The floors of the crates, as `ARCHITECTURE.md` lists them.
 const FLOORS: &[(&str, u8)] = &[
-    ("quoit", 9),
+    ("quoit", 10),
+    ("quoit-operator", 9),
     ("quoit-data-dir", 8),
     ("quoit-config", 7),
     ("quoit-server", 6),

@@ -1,10 +1,9 @@
 //! Joins nodes that were started alone to one cluster.
 
 use super::node::Record;
-use crate::admin::{Answer, Api};
-use crate::output::say;
 use anyhow::{Context, Result, bail};
 use quoit_cli::target::Target;
+use quoit_cli::{Answer, Api, say};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::thread::sleep;

@@ -5,13 +5,13 @@ mod managed;
 mod node;
 mod table;
 
-use crate::output::say;
 use crate::ready_file;
 use crate::stop::StopRequest;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 pub(crate) use managed::{ClusterPlace, ManagedCluster};
 use node::{Node, NodePlace, Starting, ending};
+use quoit_cli::say;
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::ExitStatus;

@@ -2,9 +2,9 @@
 //! ready file.
 
 use crate::listeners::BoundAddresses;
-use crate::output::say;
 use crate::{readiness, ready_file};
 use anyhow::Result;
+use quoit_cli::say;
 use quoit_cluster::Readiness;
 use quoit_server::ReadinessGate;
 use sd_notify::NotifyState;

@@ -1,9 +1,8 @@
 //! `quoit config from-riak`: converts a configuration of Riak, with a remark for each key.
 
-use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quoit_cli::Format;
+use quoit_cli::{Format, say};
 use quoit_config::{Meaning, broken_promise, meaning};
 use quoit_import::advanced_settings;
 use serde_json::{Value, json};
@@ -25,7 +24,7 @@ const ADVANCED_WITHOUT_MEANING: [(&str, &str); 6] = [
 
 /// Arguments of `quoit config from-riak`.
 #[derive(Args, Debug)]
-pub(crate) struct FromRiakArgs {
+pub struct FromRiakArgs {
     /// The riak.conf to convert.
     file: PathBuf,
     /// The advanced.config of the same Riak node.

@@ -1,9 +1,9 @@
 //! `quoit admin cluster recover`, which works on a stopped node.
 
 use crate::admin::print;
-use crate::config_command::Format;
 use anyhow::{Context, Result};
 use clap::Args;
+use quoit_cli::Format;
 use quoit_seam::RealDisk;
 use serde_json::json;
 use std::path::PathBuf;

@@ -11,18 +11,16 @@ mod salvage;
 mod security;
 mod status;
 
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit_cli::api::segment;
 use quoit_cli::target::TargetArgs;
-pub(crate) use quoit_cli::{Answer, Api};
+use quoit_cli::{Answer, Api, Format, say};
 use serde_json::Value;
 
 /// Administers a running node.
 #[derive(Args, Debug)]
-pub(crate) struct AdminArgs {
+pub struct AdminArgs {
     #[command(flatten)]
     target: TargetArgs,
     /// Output format.
@@ -116,7 +114,7 @@ enum AdminCommand {
 /// Print all statistics of the node and of its storage engine, or those whose hierarchical names match.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit stat\n  quoit stat 'riak.riak_kv.node.**'")]
-pub(crate) struct StatArgs {
+pub struct StatArgs {
     #[command(flatten)]
     target: TargetArgs,
     /// Names such as riak.riak_kv.node.gets; * matches text within a level, ** any number of levels.
@@ -127,7 +125,11 @@ pub(crate) struct StatArgs {
 }
 
 /// Prints statistics.
-pub(crate) fn statistics(args: &StatArgs) -> Result<()> {
+///
+/// # Errors
+///
+/// If no node answers, or the node refuses.
+pub fn statistics(args: &StatArgs) -> Result<()> {
     let api = Api::new(&args.target);
     if args.patterns.is_empty() {
         return status::status(&api, args.format);
@@ -137,7 +139,11 @@ pub(crate) fn statistics(args: &StatArgs) -> Result<()> {
 }
 
 /// Executes an administration command.
-pub(crate) fn run(args: &AdminArgs) -> Result<()> {
+///
+/// # Errors
+///
+/// If no node answers, the node refuses, or a command on a stopped node fails.
+pub fn run(args: &AdminArgs) -> Result<()> {
     let api = Api::new(&args.target);
     match &args.command {
         AdminCommand::Ping => ping(&api, args.format),

@@ -19,9 +19,9 @@ pub(super) use unstaged::{UnstagedArgs, force_remove, join, leave};
 pub(super) use words::bar;
 
 use super::{Api, done, plain, print, segment};
-use crate::config_command::Format;
 use anyhow::Result;
 use clap::Subcommand;
+use quoit_cli::Format;
 use serde_json::{Value, json};
 
 #[derive(Subcommand, Debug)]

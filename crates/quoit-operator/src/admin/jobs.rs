@@ -1,9 +1,9 @@
 //! `jobs`: the running MapReduce jobs of the node.
 
 use super::{Api, done};
-use crate::config_command::Format;
 use anyhow::Result;
 use clap::Subcommand;
+use quoit_cli::Format;
 use quoit_cli::figures::size;
 use serde_json::Value;
 

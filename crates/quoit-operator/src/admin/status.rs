@@ -1,9 +1,9 @@
 //! `ping`, `status` and `stat`.
 
 use super::{Api, done, plain, print};
-use crate::config_command::Format;
 use anyhow::Result;
 use clap::Subcommand;
+use quoit_cli::Format;
 use serde_json::Value;
 use std::fmt::Write;
 

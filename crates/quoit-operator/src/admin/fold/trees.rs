@@ -2,12 +2,11 @@
 
 use super::super::{Api, done, plain};
 use super::{FoldArgs, each_found, started, wanted_buckets};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
+use quoit_cli::{Format, say};
 use quoit_model::segments::{BRANCH_LEAVES, TreeSize};
 use quoit_riak::{Tree, TreeEntry};
 use serde_json::{Value, json};

@@ -2,11 +2,10 @@
 
 use super::words::{bar, membership, name_list, percent};
 use super::{Api, done, of_node, plain, print, segment};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_cli::columns::columns;
+use quoit_cli::{Format, say};
 use serde_json::Value;
 use std::thread::sleep;
 use std::time::Duration;

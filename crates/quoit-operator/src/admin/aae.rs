@@ -2,8 +2,8 @@
 
 use super::cluster::bar;
 use super::{Api, done, plain, print};
-use crate::config_command::Format;
 use anyhow::Result;
+use quoit_cli::Format;
 use serde_json::Value;
 
 const WIDTH: usize = 79;

@@ -1,20 +1,18 @@
 //! `quoit config`: describe, check, show.
 
 use crate::from_riak::{FromRiakArgs, from_riak};
-use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
+use quoit_cli::{Format, say};
 use quoit_config::{Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub(crate) use quoit_cli::Format;
-
 /// Shows and checks configuration without starting a node.
 #[derive(Subcommand, Debug)]
-pub(crate) enum ConfigCommand {
+pub enum ConfigCommand {
     /// Describe all configuration keys, or the named ones.
     Describe {
         /// Names of keys, or parts of names [default: all keys].
@@ -59,7 +57,11 @@ pub(crate) enum ConfigCommand {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
+///
+/// # Errors
+///
+/// If the configuration is refused, or a file can't be read or written.
+pub fn run(command: &ConfigCommand) -> Result<()> {
     match command {
         ConfigCommand::Describe { keys, format } => describe(keys, *format),
         ConfigCommand::Init { print: true, .. } => {

@@ -1,11 +1,9 @@
 //! `quoit repl bootstrap`: copies all records of another cluster.
 
 use super::Caller;
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use quoit_cli::figures;
+use quoit_cli::{Format, figures, say};
 use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -99,7 +99,11 @@ const fn usage(question: NodeQuery) -> &'static str {
 }
 
 /// The answer to a question, as text.
-pub(crate) fn answer(question: NodeQuery, words: &[String]) -> Result<String> {
+///
+/// # Errors
+///
+/// If no node answers, or the words of the command are wrong.
+pub fn answer(question: NodeQuery, words: &[String]) -> Result<String> {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return Ok(usage(question).to_owned());
     }

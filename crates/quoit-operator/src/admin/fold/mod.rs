@@ -3,13 +3,12 @@
 mod trees;
 
 use super::{Api, done, plain, segment};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
 use quoit_cli::figures::{duration, size};
 use quoit_cli::names::{BucketName, in_path};
+use quoit_cli::{Format, say};
 use quoit_model::segments::TreeSize;
 use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 
 use super::{Api, address, done, plain, print};
 use crate::admin::Answer;
-use crate::config_command::Format;
 use anyhow::{Result, bail};
 use clap::Args;
+use quoit_cli::Format;
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,11 +1,10 @@
 //! `data-type`: large sets and maps, part by part.
 
 use super::{Api, plain, print, segment};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_cli::names::RecordName;
+use quoit_cli::{Format, say};
 use serde_json::{Value, json};
 
 /// Prints the number of elements or fields, unless an option asks for something else.

@@ -2,9 +2,9 @@
 //! security of connections between nodes.
 
 use super::{Api, done, plain, print, segment};
-use crate::config_command::Format;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use quoit_cli::Format;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::Write as _;

@@ -1,11 +1,10 @@
 //! `bucket-type` and `bucket`, with the output that operators' scripts expect.
 
 use super::{Answer, Api, done, plain, print, segment};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use quoit_cli::names::BucketName;
+use quoit_cli::{Format, say};
 use quoit_model::props::{property_names, status_lines};
 use serde_json::{Value, json};
 use std::io::Write;

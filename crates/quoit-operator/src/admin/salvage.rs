@@ -2,10 +2,9 @@
 
 use super::engine::{StoppedNode, StoppedNodeArgs};
 use super::print;
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
+use quoit_cli::{Format, say};
 use quoit_data_dir::engines::DamagedStore;
 use quoit_progress::{Progress, Unit};
 use quoit_store::error::StoreError;

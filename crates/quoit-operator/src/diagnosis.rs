@@ -59,7 +59,7 @@ impl DiagnosisArgs {
 /// start or could lose data.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit doctor\n  quoit doctor --config /etc/quoit/quoit.conf")]
-pub(crate) struct DoctorArgs {
+pub struct DoctorArgs {
     #[command(flatten)]
     node: DiagnosisArgs,
     /// Output format.
@@ -68,7 +68,11 @@ pub(crate) struct DoctorArgs {
 }
 
 /// Checks the machine and prints the findings.
-pub(crate) fn doctor(args: &DoctorArgs) -> Result<()> {
+///
+/// # Errors
+///
+/// If the settings are refused, or a check fails.
+pub fn doctor(args: &DoctorArgs) -> Result<()> {
     let settings = args.node.settings()?;
     doctor::report(&doctor::examine(&args.node.needs(&settings)), args.format)
 }
@@ -81,14 +85,15 @@ pub(crate) fn checks_here() -> Result<Vec<doctor::Check>> {
 
 /// Collect information for support.
 #[derive(Subcommand, Debug)]
-pub(crate) enum DebugCommand {
+pub enum DebugCommand {
     /// Write status, statistics, settings without secrets, slow requests, the state of the machine, and
     /// logs into one tar file. Works without a node that answers.
     Bundle(Box<BundleArgs>),
 }
 
+/// Arguments of `quoit debug bundle`.
 #[derive(Args, Debug)]
-pub(crate) struct BundleArgs {
+pub struct BundleArgs {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -102,11 +107,14 @@ pub(crate) struct BundleArgs {
     log: Vec<PathBuf>,
 }
 
-/// Writes a bundle.
-pub(crate) fn debug(command: &DebugCommand) -> Result<()> {
+/// Writes a bundle. `version` is the version of the program.
+///
+/// # Errors
+///
+/// If the file can't be written.
+pub fn debug(command: &DebugCommand, version: &str) -> Result<()> {
     let DebugCommand::Bundle(args) = command;
-    let mut texts =
-        vec![("version.txt".to_owned(), format!("quoit {}\n", crate::pages::version()))];
+    let mut texts = vec![("version.txt".to_owned(), format!("quoit {version}\n"))];
     match args.node.settings() {
         Ok(settings) => {
             texts.push(("config.txt".to_owned(), effective(&settings)));

@@ -2,10 +2,9 @@
 
 use super::print;
 use super::salvage::{SalvageArgs, SetAsideArgs, salvage, set_aside};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use quoit_cli::{Format, say};
 use quoit_cluster::ControlPlane;
 use quoit_config::{Settings, Sources, Storage};
 use quoit_data_dir::engines::{self, Converted};

@@ -1,10 +1,9 @@
 //! `security`: users, groups, sources of logins and grants, with the commands and tables of Riak.
 
 use super::{Answer, Api, done, print, segment};
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use quoit_cli::{Format, say};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;

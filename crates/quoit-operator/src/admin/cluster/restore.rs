@@ -1,9 +1,9 @@
 //! `quoit admin cluster restore`: prepares copies of stopped nodes' data to start as a cluster.
 
 use crate::admin::print;
-use crate::config_command::Format;
 use anyhow::{Context, Result};
 use clap::Args;
+use quoit_cli::Format;
 use quoit_cluster::{ClusterId, RestoreRole, Restored, inspect_copy, restore};
 use quoit_seam::{Disk, RealDisk};
 use serde_json::json;

@@ -4,12 +4,10 @@ mod bootstrap;
 mod page;
 mod riak_words;
 
-use crate::config_command::Format;
-use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit_cli::target::TargetArgs;
-use quoit_cli::{Answer, Api};
+use quoit_cli::{Answer, Api, Format, say};
 use quoit_replication::RebaseFrom;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -19,7 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Manages replication between clusters at a running node.
 #[derive(Args, Debug)]
-pub(crate) struct ReplArgs {
+pub struct ReplArgs {
     #[command(flatten)]
     target: TargetArgs,
     /// Apply to all nodes of the cluster.
@@ -237,7 +235,11 @@ enum RangeCommand {
 }
 
 /// Executes a replication command.
-pub(crate) fn run(args: &ReplArgs) -> Result<()> {
+///
+/// # Errors
+///
+/// If no node answers, the node refuses, or a wait ends without success.
+pub fn run(args: &ReplArgs) -> Result<()> {
     // Promoting only makes sense for all nodes of a cluster.
     let all = args.all || matches!(args.command, ReplCommand::Promote { .. });
     let caller = Caller { api: Api::new(&args.target), all, format: args.format };

@@ -6,9 +6,9 @@ use crate::admin::status::reap_record_lines;
 use quoit_cli::columns::columns;
 use quoit_cli::figures::{duration, size};
 
-use crate::config_command::Format;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use quoit_cli::Format;
 use quoit_config::size_bytes;
 use quoit_number::{index, whole};
 use serde_json::{Value, json};

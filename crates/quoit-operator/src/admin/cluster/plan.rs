@@ -2,8 +2,8 @@
 
 use super::words::{bar, membership, rule};
 use crate::admin::{Answer, Api, done, plain, print};
-use crate::config_command::Format;
 use anyhow::Result;
+use quoit_cli::Format;
 use quoit_cli::figures::{duration, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
