@@ -5,19 +5,15 @@
 )]
 
 mod bench;
-mod campaign_servers;
 mod certificates;
 mod descriptors;
-mod dev_cluster;
 mod listeners;
 mod local_socket;
 mod logs;
 mod pages;
 mod readiness;
-mod ready_file;
 mod reload;
 mod serve;
-mod stop;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use quoit_cli::target::TargetArgs;
@@ -49,7 +45,7 @@ enum Command {
     /// stores its data in ./data.
     Serve(Box<serve::ServeArgs>),
     /// Start several joined nodes on this machine, to try out a cluster.
-    DevCluster(dev_cluster::DevClusterArgs),
+    DevCluster(quoit_dev_cluster::DevClusterArgs),
     Status(status::StatusArgs),
     Stat(admin::StatArgs),
     Get(data::GetArgs),
@@ -225,7 +221,7 @@ fn main() -> ExitCode {
 fn run(command: Command, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
     let result = match command {
         Command::Serve(args) => serve::run(&args),
-        Command::DevCluster(args) => dev_cluster::run(&args),
+        Command::DevCluster(args) => quoit_dev_cluster::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Stat(args) => admin::statistics(&args),
         Command::Get(args) => data::get(&args),

@@ -1,11 +1,11 @@
 //! The arguments of `quoit bench campaign`.
 
-use crate::campaign_servers::LocalServers;
 use clap::{Args, Subcommand};
 use quoit_bench::campaign::{
     CampaignOptions, CampaignScale, campaign, list_campaigns, show_campaign,
 };
 use quoit_bench::cli::ExitStatus;
+use quoit_dev_cluster::LocalServers;
 use std::path::PathBuf;
 
 /// Run an experiment in all its variants, each with servers of its own, and write one report.

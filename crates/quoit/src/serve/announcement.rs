@@ -2,10 +2,11 @@
 //! ready file.
 
 use crate::listeners::BoundAddresses;
-use crate::{readiness, ready_file};
+use crate::readiness;
 use anyhow::Result;
 use quoit_cli::say;
 use quoit_cluster::Readiness;
+use quoit_process::ready_file;
 use quoit_server::ReadinessGate;
 use sd_notify::NotifyState;
 use serde_json::json;

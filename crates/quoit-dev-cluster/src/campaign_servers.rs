@@ -1,8 +1,7 @@
 //! The servers of `quoit bench campaign`: clusters on this machine, started as `quoit dev-cluster` starts
 //! them.
 
-use crate::dev_cluster::{ClusterPlace, ManagedCluster};
-use crate::stop::StopRequest;
+use crate::cluster::{ClusterPlace, ManagedCluster};
 use anyhow::{Context, Result, bail};
 use quoit_bench::campaign::{
     NodeAction, NodeAddresses, ServerFault, ServerPlan, ServerStarter, StartedServers,
@@ -10,6 +9,7 @@ use quoit_bench::campaign::{
 use quoit_cli::api::segment;
 use quoit_cli::target::Target;
 use quoit_cli::{Answer, Api};
+use quoit_process::StopRequest;
 use serde_json::{Value, json};
 use std::path::Path;
 use tokio::runtime::Runtime;
@@ -18,7 +18,8 @@ use tokio::runtime::Runtime;
 const QUEUE: &str = "campaign";
 
 /// Starts clusters of nodes of this program, or of another build of it.
-pub(crate) struct LocalServers;
+#[derive(Debug)]
+pub struct LocalServers;
 
 impl ServerStarter for LocalServers {
     fn start(

@@ -6,7 +6,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Removes the file of a killed process, whose addresses are out of date.
-pub(crate) fn remove_stale(path: &Path) -> Result<()> {
+///
+/// # Errors
+///
+/// If the file exists and can't be removed.
+pub fn remove_stale(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != ErrorKind::NotFound => Err(fault)
             .with_context(|| format!("can't remove the old ready file {}", path.display())),
@@ -15,7 +19,11 @@ pub(crate) fn remove_stale(path: &Path) -> Result<()> {
 }
 
 /// Writes the file atomically, so that a waiting program never reads a part of it.
-pub(crate) fn write(path: &Path, record: &Value) -> Result<()> {
+///
+/// # Errors
+///
+/// If the file can't be written.
+pub fn write(path: &Path, record: &Value) -> Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, format!("{record}\n"))
         .and_then(|()| std::fs::rename(&partial, path))
@@ -23,7 +31,7 @@ pub(crate) fn write(path: &Path, record: &Value) -> Result<()> {
 }
 
 /// Removes the file when the node stops.
-pub(crate) fn remove(path: &Path) {
+pub fn remove(path: &Path) {
     // A missing file is not an error.
     let _ = std::fs::remove_file(path);
 }

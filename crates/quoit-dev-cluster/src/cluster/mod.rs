@@ -5,13 +5,12 @@ mod managed;
 mod node;
 mod table;
 
-use crate::ready_file;
-use crate::stop::StopRequest;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 pub(crate) use managed::{ClusterPlace, ManagedCluster};
 use node::{Node, NodePlace, Starting, ending};
 use quoit_cli::say;
+use quoit_process::{StopRequest, ready_file};
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -30,7 +29,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(40);
 /// restarted. Started again with the same directory, the cluster continues with its data, and also starts
 /// nodes that were added later and have their data there.
 #[derive(Args, Debug)]
-pub(crate) struct DevClusterArgs {
+pub struct DevClusterArgs {
     /// Number of nodes.
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: u16,
@@ -50,7 +49,11 @@ pub(crate) struct DevClusterArgs {
 }
 
 /// Runs the cluster until it is told to stop.
-pub(crate) fn run(args: &DevClusterArgs) -> Result<()> {
+///
+/// # Errors
+///
+/// If a node does not start or join, or all nodes have ended.
+pub fn run(args: &DevClusterArgs) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().context("starting the runtime")?;
     runtime.block_on(async {

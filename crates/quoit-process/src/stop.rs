@@ -1,4 +1,4 @@
-//! Reasons to stop a node.
+//! Reasons to stop a node or cluster.
 
 use anyhow::{Context, Result};
 use std::io::Read;
@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// Waits for a reason to stop.
-pub(crate) struct StopRequest {
+pub struct StopRequest {
     terminate: Signal,
     interrupt: Signal,
     /// Completes when standard input ends; `None` if that is not a reason to stop.
@@ -16,7 +16,11 @@ pub(crate) struct StopRequest {
 
 impl StopRequest {
     /// Installs the signal handlers. From now on the signals end the process only through an orderly stop.
-    pub(crate) fn listen() -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If a handler can't be installed.
+    pub fn listen() -> Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("listening for SIGINT")?,
@@ -25,7 +29,8 @@ impl StopRequest {
     }
 
     /// Also stops when standard input ends, because the process that started this one is gone.
-    pub(crate) fn and_end_of_stdin(mut self) -> Self {
+    #[must_use]
+    pub fn and_end_of_stdin(mut self) -> Self {
         let (ended, closed) = oneshot::channel();
         // A thread of its own that ends with the process: there is no other way to wait for a file of any
         // type.
@@ -39,7 +44,7 @@ impl StopRequest {
     }
 
     /// Waits, and returns the reason.
-    pub(crate) async fn wait(&mut self) -> &'static str {
+    pub async fn wait(&mut self) -> &'static str {
         let stdin_closed = async {
             match &mut self.stdin_closed {
                 // The thread sends before it ends.
