@@ -5,15 +5,7 @@
 )]
 
 mod bench;
-mod certificates;
-mod descriptors;
-mod listeners;
-mod local_socket;
-mod logs;
 mod pages;
-mod readiness;
-mod reload;
-mod serve;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use quoit_cli::target::TargetArgs;
@@ -43,7 +35,7 @@ enum Command {
     ///
     /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098, other nodes 8099) and
     /// stores its data in ./data.
-    Serve(Box<serve::ServeArgs>),
+    Serve(Box<quoit_serve::ServeArgs>),
     /// Start several joined nodes on this machine, to try out a cluster.
     DevCluster(quoit_dev_cluster::DevClusterArgs),
     Status(status::StatusArgs),
@@ -220,7 +212,7 @@ fn main() -> ExitCode {
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn run(command: Command, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
     let result = match command {
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) => quoit_serve::run(&args),
         Command::DevCluster(args) => quoit_dev_cluster::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Stat(args) => admin::statistics(&args),

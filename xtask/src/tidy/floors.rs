@@ -7,6 +7,7 @@ use crate::workspace::Package;
 const FLOORS: &[(&str, u8)] = &[
     ("quoit", 10),
     ("quoit-operator", 9),
+    ("quoit-serve", 9),
     ("quoit-data-dir", 8),
     ("quoit-config", 7),
     ("quoit-dev-cluster", 7),

@@ -40,7 +40,7 @@ const STOP_LIMITS: StopLimits =
 #[derive(Args, Debug)]
 // A script may append its own flags to those that it was given; the last one counts.
 #[command(args_override_self = true)]
-pub(crate) struct ServeArgs {
+pub struct ServeArgs {
     /// Configuration file (key = value lines, Riak's key names).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -122,7 +122,11 @@ impl ServeArgs {
 }
 
 /// Runs a node until it is told to stop.
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+///
+/// # Errors
+///
+/// If the settings are refused, the node can't start or stop, or it no longer belongs to its cluster.
+pub fn run(args: &ServeArgs) -> Result<()> {
     let settings = args.settings()?;
     let log = crate::logs::start(&settings);
     report_unread_file(args);

@@ -1,0 +1,19 @@
+//! The process of a node.
+//!
+//! [`run`] is `quoit serve`: it starts logs, listeners and the stores of the data directory by the settings,
+//! announces the node, and stops it in order. The node itself is put together by `quoit-node`.
+#![cfg_attr(
+    not(test),
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
+mod certificates;
+mod descriptors;
+mod listeners;
+mod local_socket;
+mod logs;
+mod readiness;
+mod reload;
+mod serve;
+
+pub use serve::{ServeArgs, run};
