@@ -37,6 +37,7 @@ mod refusal_rate;
 mod riak_queue;
 mod security;
 mod socket;
+mod spare_buffers;
 mod stream;
 mod turn;
 mod warnings;

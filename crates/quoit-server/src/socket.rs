@@ -4,6 +4,9 @@
 use crate::memory::MemoryReservation;
 use crate::pace::{PaceSettings, Transfer};
 use crate::pieces::YieldQueue;
+use crate::spare_buffers::{
+    give_back_answer_buffer, give_back_input, make_room, take_answer_buffer,
+};
 use crate::stream::Stream;
 use atomic_waker::AtomicWaker;
 use bytes::{BufMut, BytesMut};
@@ -115,6 +118,34 @@ impl Socket {
             None => poll_fn(|context| self.poll_read(context, buffer)).await,
             Some(deadline) => self.read_before(buffer, deadline).await,
         }
+    }
+
+    /// Reads the first bytes of a request into `input`. Both `input` and `out` are empty, and hold no memory
+    /// while no bytes are waiting, because a client may be idle for any time between its requests. Clients
+    /// that have not logged in keep their buffers: they are few, and have a deadline.
+    pub(crate) async fn read_first(
+        &mut self,
+        input: &mut BytesMut,
+        out: &mut Vec<u8>,
+    ) -> io::Result<Incoming> {
+        debug_assert!(out.is_empty(), "answers are sent before the connection waits");
+        if let Some(deadline) = self.deadline {
+            make_room(input);
+            return self.read_before(input, deadline).await;
+        }
+        poll_fn(|context| {
+            make_room(input);
+            let incoming = self.poll_read(context, input);
+            match incoming {
+                Poll::Ready(_) => take_answer_buffer(out),
+                Poll::Pending => {
+                    give_back_input(input);
+                    give_back_answer_buffer(out);
+                }
+            }
+            incoming
+        })
+        .await
     }
 
     /// Reads the rest of a request whose first bytes have arrived. Takes at most `room` bytes even if the
@@ -430,6 +461,7 @@ mod tests {
     use crate::memory::reservation_of;
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::yield_now;
     use tokio::time::timeout;
 
     /// Long enough for an event of a loopback connection to arrive; short, because some tests wait for all
@@ -472,6 +504,22 @@ mod tests {
         let mut buffer = BytesMut::new();
         let read = socket.read(&mut buffer, 16).await.expect("there is something to read");
         assert_eq!((read, &buffer[..]), (Incoming::Bytes(4), &b"more"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_connection_holds_buffers_only_while_it_has_a_request() {
+        let (mut client, mut socket) = pair().await;
+        let (mut input, mut out) = (BytesMut::with_capacity(8192), Vec::with_capacity(4096));
+        tokio::select! {
+            biased;
+            read = socket.read_first(&mut input, &mut out) => panic!("nothing was sent: {read:?}"),
+            () = yield_now() => {}
+        }
+        assert_eq!((input.capacity(), out.capacity()), (0, 0));
+        client.write_all(b"request").await.expect("it can be written to");
+        let read = socket.read_first(&mut input, &mut out).await.expect("there is a request");
+        assert_eq!((read, &input[..]), (Incoming::Bytes(7), &b"request"[..]));
+        assert_eq!(out.capacity(), 4096, "the thread's buffer is used again");
     }
 
     #[tokio::test]

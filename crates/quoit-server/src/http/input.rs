@@ -126,7 +126,7 @@ impl HttpConnection {
         self.input_reservation.hold(REQUEST_COPIES * (received + self.input.len() + step))?;
         let read = match &mut self.transfer {
             // Between requests a client may be idle for any time.
-            None => self.socket.read(&mut self.input, step).await,
+            None => self.socket.read_first(&mut self.input, &mut self.out).await,
             Some(transfer) => self.socket.read_on(&mut self.input, step, transfer).await,
         };
         match read {

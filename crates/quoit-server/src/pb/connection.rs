@@ -132,7 +132,7 @@ impl PbConnection {
             return self.close().await;
         }
         loop {
-            match input.read_more(&mut self.socket).await? {
+            match input.read_more(&mut self.socket, &mut self.out).await? {
                 More::Arrived => {}
                 More::End => return self.socket.shutdown().await,
                 // A client that does not log in in time gets no answer.
@@ -205,8 +205,14 @@ impl PbConnection {
             let mut weight = Weight::Plain;
             let result = match self.begin_next(input) {
                 RequestProgress::Ended(result) => result,
-                RequestProgress::Written(pending) => self.finish_put(pending).await,
-                RequestProgress::Shown(shown) => self.confirm(shown).await,
+                RequestProgress::Written(pending) => {
+                    input.lend_buffer();
+                    self.finish_put(pending).await
+                }
+                RequestProgress::Shown(shown) => {
+                    input.lend_buffer();
+                    self.confirm(shown).await
+                }
                 RequestProgress::Whole(frame) => {
                     weight = weight_of(frame.code);
                     self.dispatch(frame).await

@@ -6,12 +6,13 @@ use crate::memory::{
 };
 use crate::pace::Transfer;
 use crate::socket::{Incoming, Socket};
+use crate::spare_buffers::give_back_input;
 use bytes::{Buf, BytesMut};
 use quoit_wire::frame::FrameDecoder;
 use std::io;
 use std::sync::Arc;
 
-/// Buffer space for a read if no frame has begun, in bytes.
+/// Least buffer space for the next read of a small frame, in bytes.
 const READ_BYTES: usize = 8 * 1024;
 /// Least and largest buffer space, in bytes, for the next read of a large frame. In between it is as large
 /// as the part that has arrived. The length that the client claims is not trusted, so it allocates nothing.
@@ -62,16 +63,30 @@ impl Input {
         self.decoder = FrameDecoder::new(u32::try_from(bytes_max).unwrap_or(u32::MAX));
     }
 
-    /// Reads once. The caller has handled all complete frames.
-    pub(super) async fn read_more(&mut self, socket: &mut Socket) -> io::Result<More> {
-        if self.bytes.is_empty() && self.reservation.held_bytes() == 0 {
-            // Between requests a client may be idle for any time.
-            return more(socket.read(&mut self.bytes, READ_BYTES).await);
+    /// Reads once. The caller has handled all complete frames, and has sent all answers, so that `out` is
+    /// empty.
+    pub(super) async fn read_more(
+        &mut self,
+        socket: &mut Socket,
+        out: &mut Vec<u8>,
+    ) -> io::Result<More> {
+        if !self.bytes.is_empty() {
+            return self.read_rest(socket).await;
         }
-        self.read_rest(socket).await
+        if self.reservation.held_bytes() > 0 {
+            self.bytes = BytesMut::new();
+            self.reservation.keep(0);
+        }
+        // Between requests a client may be idle for any time.
+        more(socket.read_first(&mut self.bytes, out).await)
     }
 
-    /// Reads once, when a frame has begun or memory of a large one is still held.
+    /// Gives the read buffer to other connections while a request waits, if no further request has arrived.
+    pub(super) fn lend_buffer(&mut self) {
+        give_back_input(&mut self.bytes);
+    }
+
+    /// Reads more of the frame that has begun.
     async fn read_rest(&mut self, socket: &mut Socket) -> io::Result<More> {
         let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);
         let frame_bytes = self.bytes.len() + missing;
@@ -82,13 +97,10 @@ impl Input {
                 return Ok(More::NoRoom(fault));
             }
         }
-        more(match self.bytes.is_empty() {
-            true => socket.read(&mut self.bytes, step).await,
-            false => self.read_frame(socket, step).await,
-        })
+        more(self.read_frame(socket, step).await)
     }
 
-    /// Reads more of the frame that has begun.
+    /// Reads up to `step` bytes of the frame that has begun.
     async fn read_frame(&mut self, socket: &mut Socket, step: usize) -> io::Result<Incoming> {
         let pace = self.context.settings.pace;
         let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));

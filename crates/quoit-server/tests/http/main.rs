@@ -4,6 +4,7 @@
 
 mod admin;
 mod binary;
+mod buffers;
 mod connections;
 mod data_types;
 mod fixture;
