@@ -84,6 +84,8 @@ pub struct Socket {
     deadline: Option<Instant>,
     /// Bytes of large requests and answers since the last yield to other tasks.
     piece_bytes: usize,
+    /// True if a read had to wait since the last call of [`Socket::take_has_waited`].
+    has_waited: bool,
 }
 
 /// The outcome of a read.
@@ -102,7 +104,7 @@ impl Socket {
         stream.send_at_once();
         let waker = Arc::new(AtomicWaker::new());
         let place = signal.waiting.lock().insert(Arc::clone(&waker));
-        Self { stream, signal, waker, place, deadline: None, piece_bytes: 0 }
+        Self { stream, signal, waker, place, deadline: None, piece_bytes: 0, has_waited: false }
     }
 
     /// Makes reads fail with `TimedOut` from `moment` on; `None` removes the limit.
@@ -207,6 +209,7 @@ impl Socket {
                 count => Incoming::Bytes(count),
             }));
         }
+        self.has_waited = true;
         self.waker.register(context.waker());
         if self.signal.stopping.load(Ordering::SeqCst) {
             return Poll::Ready(Ok(Incoming::End));
@@ -307,6 +310,12 @@ impl Socket {
             self.piece_bytes = 0;
             self.yield_to_ready_tasks().await;
         }
+    }
+
+    /// True if a read had to wait since the last call, so that other tasks have had their turns.
+    #[inline]
+    pub(crate) const fn take_has_waited(&mut self) -> bool {
+        std::mem::replace(&mut self.has_waited, false)
     }
 
     /// Yields until all tasks that are ready have run, before a piece of long work.

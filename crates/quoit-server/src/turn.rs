@@ -44,7 +44,24 @@ impl TurnBudget {
     pub(crate) const fn spend(&mut self, weight: Weight, bytes: usize) -> bool {
         self.weight_left = self.weight_left.saturating_sub(weight as u32);
         self.bytes_left = self.bytes_left.saturating_sub_unsigned(bytes);
+        self.is_over()
+    }
+
+    #[inline]
+    const fn is_over(&self) -> bool {
         self.weight_left == 0 || self.bytes_left <= 0
+    }
+
+    /// Begins a turn after a read that had to wait, because other tasks ran meanwhile. Otherwise continues
+    /// the turn of the last request: a client that never stops sending has to yield to others, however few
+    /// of its requests arrive with one read.
+    #[inline]
+    pub(crate) async fn go_on(&mut self, socket: &mut Socket) {
+        if socket.take_has_waited() {
+            *self = Self::new();
+        } else if self.is_over() {
+            self.pass(socket).await;
+        }
     }
 
     /// Yields to other tasks and begins the next turn. A request with the bytes of several turns yields as
@@ -67,6 +84,11 @@ impl TurnBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
+    use std::sync::Arc;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::UnixStream;
+    use tokio::task::yield_now;
 
     fn count_in_turn(weight: Weight, bytes: usize) -> u32 {
         let mut turn = TurnBudget::new();
@@ -93,5 +115,41 @@ mod tests {
             turn.spend(Weight::Heavy, bytes);
             assert_eq!(turn.turn_count(), turn_count, "{bytes} bytes");
         }
+    }
+
+    #[tokio::test]
+    async fn a_turn_goes_on_until_it_is_over_or_a_read_has_to_wait() {
+        const ROOM: usize = 1024;
+        let (mut client, stream) = UnixStream::pair().expect("two sockets");
+        let mut socket = Socket::new(stream, Arc::default());
+        let mut input = BytesMut::with_capacity(ROOM);
+        let mut turn = TurnBudget::new();
+        client.write_all(&[7; 3 * ROOM]).await.expect("it can be written to");
+        // The first read waits until the runtime has looked at the network.
+        socket.read(&mut input, ROOM).await.expect("bytes have arrived");
+        turn.go_on(&mut socket).await;
+
+        turn.spend(Weight::General, 0);
+        input.clear();
+        socket.read(&mut input, ROOM).await.expect("more bytes are there");
+        turn.go_on(&mut socket).await;
+        assert_eq!(turn.weight_left, WEIGHT_MAX - Weight::General as u32, "nothing has waited");
+
+        turn.spend(Weight::Heavy, 0);
+        input.clear();
+        socket.read(&mut input, ROOM).await.expect("more bytes are there");
+        turn.go_on(&mut socket).await;
+        assert_eq!(turn.weight_left, WEIGHT_MAX, "it was over");
+
+        turn.spend(Weight::General, 0);
+        input.clear();
+        let send = async {
+            yield_now().await;
+            client.write_all(&[7]).await
+        };
+        let (read, sent) = tokio::join!(socket.read(&mut input, ROOM), send);
+        read.and(sent.map(drop)).expect("a byte arrives");
+        turn.go_on(&mut socket).await;
+        assert_eq!(turn.weight_left, WEIGHT_MAX, "the read had to wait");
     }
 }

@@ -158,11 +158,6 @@ impl HttpConnection {
             if !self.count_as_unauthenticated() {
                 return self.close().await;
             }
-            if self.input.is_empty() {
-                // A client that waits for each answer before it sends its next request never exhausts a
-                // turn.
-                turn = TurnBudget::new();
-            }
             let request = match self.next_request().await {
                 Ok(request) => request,
                 Err(ConnectionEnd::Closed) => return self.close().await,
@@ -184,6 +179,8 @@ impl HttpConnection {
                 }
                 Err(ConnectionEnd::Socket(fault)) => return Err(fault),
             };
+            // A client that waits for each answer before it sends its next request never exhausts a turn.
+            turn.go_on(&mut self.socket).await;
             self.form = self.form_for(&request.head);
             let start_bytes = self.out.len();
             self.answer_within_memory(&request).await?;

@@ -128,6 +128,7 @@ enum RequestProgress {
 impl PbConnection {
     async fn run(&mut self) -> io::Result<()> {
         let mut input = Input::new(&self.context, &self.memory);
+        let mut turn = TurnBudget::new();
         if !self.keep_out(&mut input) {
             return self.close().await;
         }
@@ -158,9 +159,9 @@ impl PbConnection {
                 }
                 continue;
             }
-            // Each round has a new turn. A client that waits for each answer before it sends its next
-            // request never exhausts a turn.
-            if !self.answer_arrived(&mut input, &mut TurnBudget::new()).await? {
+            // A client that waits for each answer before it sends its next request never exhausts a turn.
+            turn.go_on(&mut self.socket).await;
+            if !self.answer_arrived(&mut input, &mut turn).await? {
                 return self.close().await;
             }
             if !self.socket.write_now(&mut self.out, &mut self.reservation)? {
@@ -230,10 +231,11 @@ impl PbConnection {
                 self.flush().await?;
             }
             self.reservation.release_minimum(self.out.len());
+            let is_over = turn.spend(weight, moved_bytes);
             if input.bytes.is_empty() {
                 return Ok(true);
             }
-            if turn.spend(weight, moved_bytes) {
+            if is_over {
                 turn.pass(&self.socket).await;
             }
         }
