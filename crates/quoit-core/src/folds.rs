@@ -287,7 +287,7 @@ impl Fold {
             precondition,
             ..DeleteRequest::of(key_of(&self.range, &summary.key))
         };
-        match self.folds.coordinator.delete(request).await {
+        match self.folds.coordinator.delete(&request).await {
             Ok(Deleted::Done) => true,
             Ok(Deleted::Missing) => false,
             Err(fault) => {

@@ -180,9 +180,10 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
     let address = stream.address();
     let _unauthenticated = context.gate.admit_unauthenticated(address)?;
     let Stream::Tcp(stream) = stream else { return Some(stream) };
+    // Boxed, because the task of every connection would reserve space for a handshake otherwise.
     let (via, accepted) = match protocol {
-        Protocol::PbTls => ("pb", context.gate.accept_pb(stream).await),
-        _ => ("http", context.gate.accept_http(stream).await),
+        Protocol::PbTls => ("pb", Box::pin(context.gate.accept_pb(stream)).await),
+        _ => ("http", Box::pin(context.gate.accept_http(stream)).await),
     };
     match accepted {
         Ok(stream) => Some(Stream::Tls(stream)),

@@ -246,10 +246,10 @@ impl Coordinator {
         if !topology.is_alone() {
             return Ok(ImportedInPlace::Declined(object));
         }
-        let request = PutRequest::given(key, object);
+        let mut request = PutRequest::given(key, object);
         let started_us = self.local.clock.monotonic_us();
         let encoded = key.encoded();
-        let accepted = self.accept_put(&topology, request, &encoded);
+        let accepted = self.accept_put(&topology, &mut request, &encoded);
         let unwritten = match accepted {
             Ok(Accepted { quorums, ticket: Some(ticket), .. }) => {
                 let name = (quorums.dw > 0).then(|| bytes::Bytes::copy_from_slice(&encoded));

@@ -68,6 +68,6 @@ impl Replication {
         let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };
         let request =
             DeleteRequest { context: Some(clock), precondition, ..DeleteRequest::of(key) };
-        self.coordinator.delete(request).await
+        self.coordinator.delete(&request).await
     }
 }

@@ -118,8 +118,13 @@ impl ReplicatedStore {
     /// [`RequestError::Overload`] if too many writes are under way; invalid names, unknown bucket types,
     /// quorums and conditions that are not met, limits on objects, timeouts, and failures of the storage
     /// engine. A write whose quorum was not met, or that timed out, may still be stored on some replicas.
-    pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
-        self.coordinator.put(request).await
+    pub fn put(
+        &self,
+        request: PutRequest<'_>,
+    ) -> impl Future<Output = Result<Option<Object>, RequestError>> {
+        let mut request = request;
+        // The future of an async function would hold its argument twice.
+        async move { self.coordinator.put(&mut request).await }
     }
 
     /// Deletes a record by writing a tombstone, which is reaped later ([`DeleteMode`](crate::DeleteMode)).
@@ -128,7 +133,7 @@ impl ReplicatedStore {
     ///
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
-        self.coordinator.delete(request).await
+        self.coordinator.delete(&request).await
     }
 
     /// Reads a data type. `None` if the record does not exist, is deleted, or holds no data type.
@@ -155,7 +160,7 @@ impl ReplicatedStore {
         &self,
         request: DataTypeRequest<'_>,
     ) -> Result<Option<FetchedDataType>, RequestError> {
-        self.coordinator.update_data_type(request).await
+        self.coordinator.update_data_type(&request).await
     }
 
     /// Answers a question about a data type, or about a set or map in one of its fields, without reading

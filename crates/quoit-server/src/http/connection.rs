@@ -351,6 +351,8 @@ impl HttpConnection {
         self.answer_route(request, route, method, query).await
     }
 
+    /// Answers a request by its resource. Boxes what is large and rare, because the task of every idle
+    /// connection would reserve space for it otherwise.
     async fn answer_route(
         &mut self,
         request: &Request,
@@ -371,21 +373,21 @@ impl HttpConnection {
             }
             Route::OldBucket(bucket) => match method {
                 Method::Post => self.put_object(request, &bucket, None, query).await,
-                Method::Put => self.put_props(request, &bucket).await,
+                Method::Put => Box::pin(self.put_props(request, &bucket)).await,
                 _ => self.old_bucket(request, &bucket, query).await,
             },
             Route::Keys(bucket) => self.list_keys(request, &bucket, query).await,
             Route::Buckets(bucket_type) => self.list_buckets(request, &bucket_type, query).await,
             Route::Props(bucket) => match method {
-                Method::Put => self.put_props(request, &bucket).await,
-                Method::Delete => self.reset_props(request, &bucket).await,
+                Method::Put => Box::pin(self.put_props(request, &bucket)).await,
+                Method::Delete => Box::pin(self.reset_props(request, &bucket)).await,
                 _ => self.get_props(request, &bucket),
             },
             Route::TypeProps(name) => match method {
-                Method::Put => self.put_type_props(request, &name).await,
+                Method::Put => Box::pin(self.put_type_props(request, &name)).await,
                 _ => self.get_type_props(request, &name),
             },
-            Route::Walk(name, steps) => self.walk(request, &name, &steps).await,
+            Route::Walk(name, steps) => Box::pin(self.walk(request, &name, &steps)).await,
             Route::Preflist(name) => self.preflist(request, &name),
             Route::Root => self.root(request),
             Route::Ping => self.ping(request),
@@ -393,17 +395,17 @@ impl HttpConnection {
             Route::Readyz => self.readyz(),
             Route::Stats => self.stats(request).await,
             Route::Metrics => self.metrics(request).await,
-            Route::Admin(parts) => self.admin(request, method, &parts, query).await,
+            Route::Admin(parts) => Box::pin(self.admin(request, method, &parts, query)).await,
             Route::Changes(bucket) => self.changes(&bucket, query).await,
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names, query).await,
             Route::Search => Err(Refusal::Text(404, NO_SEARCH.into())),
-            Route::Mapred => self.mapred(request, method, query).await,
+            Route::Mapred => Box::pin(self.mapred(request, method, query)).await,
             Route::Fold(_) | Route::Membership
                 if !accepts_media_type(request.head.get_list("accept").as_deref(), JSON) =>
             {
                 Err(Refusal::Page(406))
             }
-            Route::Fold(fold) => self.fold(&fold, query).await,
+            Route::Fold(fold) => Box::pin(self.fold(&fold, query)).await,
             Route::Queue(name) => self.queue(request, method, &name, query).await,
             Route::Membership => {
                 self.membership();

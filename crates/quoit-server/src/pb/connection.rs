@@ -44,6 +44,14 @@ macro_rules! ask {
     }};
 }
 
+/// Like `ask!`, for a method that is called rarely and has a large future, for which the task of every idle
+/// connection would reserve space otherwise.
+macro_rules! rare {
+    ($connection:ident.$answer:ident($frame:ident)) => {
+        Box::pin(ask!($connection.$answer($frame)))
+    };
+}
+
 /// Size of a frame's length field, in bytes. The message code follows it.
 const LENGTH_BYTES: usize = 4;
 
@@ -350,16 +358,16 @@ impl PbConnection {
             MessageCode::SetClientIdReq => ask!(self.set_client_id(frame)),
             MessageCode::GetServerInfoReq => self.server_info(),
             MessageCode::ListBucketsReq => ask!(self.list_buckets(frame)).await,
-            MessageCode::ListKeysReq => ask!(self.list_keys(frame)).await,
-            MessageCode::IndexReq => ask!(self.query_index(frame)).await,
-            MessageCode::CSBucketReq => ask!(self.fold_bucket(frame)).await,
-            MessageCode::MapRedReq => self.map_reduce(frame.decode()?).await,
+            MessageCode::ListKeysReq => rare!(self.list_keys(frame)).await,
+            MessageCode::IndexReq => rare!(self.query_index(frame)).await,
+            MessageCode::CSBucketReq => rare!(self.fold_bucket(frame)).await,
+            MessageCode::MapRedReq => Box::pin(self.map_reduce(frame.decode()?)).await,
             MessageCode::CoverageReq => ask!(self.coverage(frame)).await,
             MessageCode::GetBucketReq => ask!(self.get_bucket(frame)),
-            MessageCode::SetBucketReq => ask!(self.set_bucket(frame)).await,
-            MessageCode::ResetBucketReq => ask!(self.reset_bucket(frame)).await,
+            MessageCode::SetBucketReq => rare!(self.set_bucket(frame)).await,
+            MessageCode::ResetBucketReq => rare!(self.reset_bucket(frame)).await,
             MessageCode::GetBucketTypeReq => ask!(self.get_bucket_type(frame)),
-            MessageCode::SetBucketTypeReq => ask!(self.set_bucket_type(frame)).await,
+            MessageCode::SetBucketTypeReq => rare!(self.set_bucket_type(frame)).await,
             MessageCode::GetBucketKeyPreflistReq => ask!(self.preflist(frame)),
             MessageCode::GetLayoutReq => ask!(self.layout(&frame)),
             MessageCode::QueueTakeReq => ask!(self.take_queued(frame)).await,
@@ -378,15 +386,15 @@ impl PbConnection {
             MessageCode::AaeFoldMergeRootNValReq => ask!(self.tree_root(frame)).await,
             MessageCode::AaeFoldMergeBranchNValReq => ask!(self.tree_branches(frame)).await,
             MessageCode::AaeFoldFetchClocksNValReq => ask!(self.tree_clocks(frame)).await,
-            MessageCode::AaeFoldMergeTreesRangeReq => ask!(self.range_tree(frame)).await,
-            MessageCode::AaeFoldReplKeysReq => ask!(self.repl_keys(frame)).await,
-            MessageCode::AaeFoldFetchClocksRangeReq => ask!(self.fetch_clocks(frame)).await,
-            MessageCode::AaeFoldFindKeysReq => ask!(self.find_keys(frame)).await,
-            MessageCode::AaeFoldObjectStatsReq => ask!(self.object_stats(frame)).await,
-            MessageCode::AaeFoldFindTombsReq => ask!(self.find_tombs(frame)).await,
-            MessageCode::AaeFoldRepairKeysReq => ask!(self.repair_keys(frame)).await,
-            MessageCode::AaeFoldReapTombsReq => ask!(self.reap_tombs(frame)).await,
-            MessageCode::AaeFoldEraseKeysReq => ask!(self.erase_keys(frame)).await,
+            MessageCode::AaeFoldMergeTreesRangeReq => rare!(self.range_tree(frame)).await,
+            MessageCode::AaeFoldReplKeysReq => rare!(self.repl_keys(frame)).await,
+            MessageCode::AaeFoldFetchClocksRangeReq => rare!(self.fetch_clocks(frame)).await,
+            MessageCode::AaeFoldFindKeysReq => rare!(self.find_keys(frame)).await,
+            MessageCode::AaeFoldObjectStatsReq => rare!(self.object_stats(frame)).await,
+            MessageCode::AaeFoldFindTombsReq => rare!(self.find_tombs(frame)).await,
+            MessageCode::AaeFoldRepairKeysReq => rare!(self.repair_keys(frame)).await,
+            MessageCode::AaeFoldReapTombsReq => rare!(self.reap_tombs(frame)).await,
+            MessageCode::AaeFoldEraseKeysReq => rare!(self.erase_keys(frame)).await,
             MessageCode::AaeFoldListBucketsReq => ask!(self.fold_buckets(frame)).await,
             MessageCode::CounterGetReq => ask!(self.get_counter(frame)).await,
             MessageCode::CounterUpdateReq => ask!(self.update_counter(frame)).await,

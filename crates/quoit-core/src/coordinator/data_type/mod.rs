@@ -138,7 +138,7 @@ impl Coordinator {
     /// As [`ReplicatedStore::update_data_type`](crate::ReplicatedStore::update_data_type).
     pub(crate) async fn update_data_type(
         &self,
-        request: DataTypeRequest<'_>,
+        request: &DataTypeRequest<'_>,
     ) -> Result<Option<FetchedDataType>, RequestError> {
         let _entered = self.admit_put()?;
         self.run_precommit(request.key.bucket, None)?;
@@ -147,17 +147,17 @@ impl Coordinator {
             || self.local.coordinates(&topology, request.key, &request.options)
         {
             let is_alone = topology.is_alone();
-            let updated = self.timed_update_here(Arc::clone(&topology), &request).await;
+            let updated = self.timed_update_here(Arc::clone(&topology), request).await;
             if is_alone || !needs_another(&updated) {
                 updated?
             } else {
-                match self.forward_update(topology, &request).await {
+                match Box::pin(self.forward_update(topology, request)).await {
                     Err(RequestError::AllNodesDown) => updated?,
                     forwarded => forwarded?,
                 }
             }
         } else {
-            self.forward_update(topology, &request).await?
+            Box::pin(self.forward_update(topology, request)).await?
         };
         match object.filter(|_| request.return_value) {
             Some(object) => {

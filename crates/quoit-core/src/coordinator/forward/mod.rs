@@ -109,12 +109,12 @@ impl Coordinator {
     pub(crate) async fn forward_put(
         &self,
         topology: Arc<Topology>,
-        mut request: PutRequest<'_>,
+        request: &mut PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         if request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
             request.tag = self.local.new_tag()?;
         }
-        let forwarding = Forwarding::put(&request);
+        let forwarding = Forwarding::put(request);
         let n_val = request.options.n_val;
         let timeout_ms = request.options.timeout_ms;
         let sloppy = request.options.sloppy_quorum != Some(false);
@@ -254,8 +254,8 @@ impl Coordinator {
             return reply.refuse(REFUSED_OVERLOAD, "overload");
         };
         let outcome = match message {
-            message::Forwarded::Put(request) => {
-                let written = self.timed_put_here(topology, request).await;
+            message::Forwarded::Put(mut request) => {
+                let written = self.timed_put_here(topology, &mut request).await;
                 written.map(|object| ForwardOutcome { written: true, object })
             }
             message::Forwarded::Delete(request) => {

@@ -79,20 +79,23 @@ const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0,
 
 impl Coordinator {
     /// As [`ReplicatedStore::delete`](crate::ReplicatedStore::delete).
-    pub(crate) async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
+    pub(crate) async fn delete(
+        &self,
+        request: &DeleteRequest<'_>,
+    ) -> Result<Deleted, RequestError> {
         let _entered = self.admit_put()?;
         let topology = self.local.settled_topology(request.write.timeout_ms).await;
         if self.local.coordinates(&topology, request.key, &request.write) {
-            let deleted = self.delete_here(Arc::clone(&topology), &request).await;
+            let deleted = self.delete_here(Arc::clone(&topology), request).await;
             if topology.is_alone() || !needs_another(&deleted) {
                 return deleted;
             }
-            return match self.forward_delete(topology, &request).await {
+            return match Box::pin(self.forward_delete(topology, request)).await {
                 Err(RequestError::AllNodesDown) => deleted,
                 forwarded => forwarded,
             };
         }
-        self.forward_delete(topology, &request).await
+        Box::pin(self.forward_delete(topology, request)).await
     }
 
     /// Coordinates a delete on this node, and adds it to the request log.
@@ -130,9 +133,9 @@ impl Coordinator {
             let (read, _) = request.halves(&*self.local.props_of(request.key)?);
             let read = ReadOptions { timeout_ms: request.write.timeout_ms, ..read };
             if !request.precondition.is_none() {
-                fence = self.fence(&topology, request.key, &read).await?;
+                fence = Box::pin(self.fence(&topology, request.key, &read)).await?;
             } else if !topology.is_alone() && !planted!(DeletesUnread) {
-                self.refresh_own(request.key, &read).await?;
+                Box::pin(self.refresh_own(request.key, &read)).await?;
             }
         }
         let encoded = request.key.encoded();

@@ -35,6 +35,7 @@ use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, WriteQuorums};
 use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
+use std::mem;
 use std::sync::Arc;
 
 /// A put of one value, or of a whole object that was made elsewhere.
@@ -136,7 +137,7 @@ impl Coordinator {
     /// As [`ReplicatedStore::put`](crate::ReplicatedStore::put).
     pub(crate) async fn put(
         &self,
-        request: PutRequest<'_>,
+        request: &mut PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_put()?;
         // An object from elsewhere was checked by the node that wrote it.
@@ -149,24 +150,27 @@ impl Coordinator {
             return self.timed_put_here(topology, request).await;
         }
         if self.local.coordinates(&topology, request.key, &request.options) {
-            let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;
+            // Boxed, because a task that may make a put has space for each request that it holds.
+            let mut own = Box::new(request.clone());
+            let written = self.timed_put_here(Arc::clone(&topology), &mut own).await;
             if !needs_another(&written) {
                 return written;
             }
-            return match self.forward_put(topology, request).await {
+            return match Box::pin(self.forward_put(topology, request)).await {
                 // No other node can coordinate, and the fault of this node tells the client more.
                 Err(RequestError::AllNodesDown) => written,
                 forwarded => forwarded,
             };
         }
-        self.forward_put(topology, request).await
+        Box::pin(self.forward_put(topology, request)).await
     }
 
-    /// Coordinates a put on this node, and adds it to the statistics and the request log.
+    /// Coordinates a put on this node, and adds it to the statistics and the request log. Takes the value
+    /// and its metadata out of the request, which is large and would be copied on each level otherwise.
     pub(crate) async fn timed_put_here(
         &self,
         topology: Arc<Topology>,
-        request: PutRequest<'_>,
+        request: &mut PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.local.clock.monotonic_us();
         let (key, kind) = (request.key, RequestKind::Put);
@@ -189,10 +193,9 @@ impl Coordinator {
     async fn put_here(
         &self,
         topology: Arc<Topology>,
-        request: PutRequest<'_>,
+        request: &mut PutRequest<'_>,
         course: &mut RequestCourse,
     ) -> Result<Option<Object>, RequestError> {
-        let mut request = request;
         let return_object = request.return_object;
         let fence = if request.precondition.is_none() {
             Fence::None
@@ -204,7 +207,7 @@ impl Coordinator {
                 timeout_ms: request.options.timeout_ms,
                 ..ReadOptions::default()
             };
-            self.fence(&topology, request.key, &read).await?
+            Box::pin(self.fence(&topology, request.key, &read)).await?
         };
         let encoded = request.key.encoded();
         let Fence::Required(mut held) = fence else {
@@ -226,11 +229,12 @@ impl Coordinator {
         Ok(written.filter(|_| return_object))
     }
 
-    /// Does everything of a put except waiting for the sync and for other nodes.
-    pub(crate) fn accept_put<'a>(
+    /// Does everything of a put except waiting for the sync and for other nodes. Takes the value and its
+    /// metadata out of the request.
+    pub(crate) fn accept_put<'a, 'k: 'a>(
         &self,
         topology: &Topology,
-        request: PutRequest<'a>,
+        request: &mut PutRequest<'k>,
         encoded: &'a [u8],
     ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
@@ -247,15 +251,15 @@ impl Coordinator {
             self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
         }
         let quorums = self.write_quorums(topology, &at, props, &request.options);
-        let mut given = request.given;
+        let mut given = request.given.take();
         given.as_mut().map_or(Ok(()), |object| self.adopt(object, props))?;
         let change = ObjectChange {
             given,
             precondition: &request.precondition,
             context: Context::Given(&request.context),
-            meta: request.meta,
-            value: request.value,
-            tag: request.tag,
+            meta: mem::take(&mut request.meta),
+            value: mem::take(&mut request.value),
+            tag: mem::take(&mut request.tag),
             deleted: request.deleted,
             as_is: request.as_is,
             returns_object: request.return_object,
@@ -263,7 +267,7 @@ impl Coordinator {
             // value.
             refused: match &quorums {
                 Err(fault) => Some(fault.clone()),
-                Ok(_) => request.vetoed.map(RequestError::Vetoed),
+                Ok(_) => request.vetoed.take().map(RequestError::Vetoed),
             },
         };
         let replicates = !topology.is_alone();
@@ -349,7 +353,7 @@ impl Coordinator {
                 let own = OwnWrite::Logged(ticket);
                 let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
-                self.write_replicas(topology, layouts, &made, asked).await?;
+                Box::pin(self.write_replicas(topology, layouts, &made, asked)).await?;
             }
             _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
         }

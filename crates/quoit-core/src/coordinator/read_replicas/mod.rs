@@ -79,7 +79,7 @@ impl Coordinator {
         read: &ReadRequest<'_>,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
-        self.run_read(read, None, Instant::now(), asked).await
+        Box::pin(self.run_read(read, None, Instant::now(), asked)).await
     }
 
     /// Continues a read that asked its first replicas at `started_us` on the monotonic clock. Their
@@ -94,11 +94,12 @@ impl Coordinator {
         let elapsed_us = self.local.clock.monotonic_us().saturating_sub(started_us);
         let now = Instant::now();
         let began = now.checked_sub(Duration::from_micros(elapsed_us)).unwrap_or(now);
-        self.run_read(read, Some(first), began, asked).await
+        Box::pin(self.run_read(read, Some(first), began, asked)).await
     }
 
     /// Runs the read, and begins again with a newer topology if a replica knows that the layout has
-    /// retired. `first` has the replicas that were asked already.
+    /// retired. `first` has the replicas that were asked already. Callers box the large future, for which
+    /// the task of every idle connection would reserve space otherwise.
     async fn run_read(
         &self,
         read: &ReadRequest<'_>,
