@@ -240,4 +240,16 @@ mod tests {
             drop(client);
         }
     }
+
+    const fn future_bytes<C, M, S, G, F>(_: fn(C, M, S, G) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_connection_needs_no_more_than_two_pages_for_its_future() {
+        const BYTES_MAX: usize = 8 * 1024;
+        let (of_pb, of_http) = (future_bytes(pb::serve), future_bytes(http::serve));
+        // Box what has made it larger, if that is not part of most requests.
+        assert!(of_pb <= BYTES_MAX && of_http <= BYTES_MAX, "{of_pb}, {of_http} bytes");
+    }
 }
