@@ -66,6 +66,10 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("node-tls", "get and put of three nodes, mutual TLS between them beside plain"),
     comparison("handshakes", "processor time of handshakes; p99 of requests beside many of them"),
     comparison("hostile", "p99 of gets, and memory, beside 1000 connections that abuse the node"),
+    comparison(
+        "connections",
+        "10 000 idle connections: memory, processor time; 1000 active: fairness",
+    ),
     comparison("account", "where the instructions, cache misses and system calls of a request go"),
     comparison("rights", "instructions of the check of a right, under callgrind"),
     Benchmark {

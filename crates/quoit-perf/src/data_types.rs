@@ -3,10 +3,10 @@
 use crate::Common;
 use crate::data_exchange::{DataExchange, DataTypeOperation};
 use crate::drive::{Load, Target, drive};
+use crate::processes::resident_bytes;
 use crate::protocol::{Exchange, key};
 use crate::report::{median, spread};
 use crate::servers::{self, Running};
-use crate::start::resident_bytes;
 use anyhow::{Context, Result, ensure};
 use bytes::BytesMut;
 use std::io::{Read, Write};

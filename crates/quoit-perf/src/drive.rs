@@ -53,6 +53,8 @@ pub(crate) struct Measured {
     pub(crate) server_cpu: Duration,
     /// Latencies in microseconds, sorted.
     pub(crate) latencies_us: Vec<u32>,
+    /// Number of operations of each connection, sorted.
+    pub(crate) operations_of_connections: Vec<u64>,
 }
 
 impl Measured {
@@ -124,9 +126,13 @@ pub(crate) fn drive(target: &Target, load: &Load) -> Result<Measured> {
     })?;
     let elapsed = started.elapsed();
     let server_cpu = target.cpu()?.saturating_sub(cpu_before);
+    let mut operations_of_connections: Vec<u64> =
+        driver.clients.iter().map(|client| client.answered).collect();
+    operations_of_connections.sort_unstable();
     let mut latencies_us = driver.latencies_us;
     latencies_us.sort_unstable();
-    Ok(Measured { elapsed, operations: load.operations, server_cpu, latencies_us })
+    let operations = load.operations;
+    Ok(Measured { elapsed, operations, server_cpu, latencies_us, operations_of_connections })
 }
 
 /// Sends one request and returns the whole answer.
@@ -137,6 +143,16 @@ pub(crate) fn ask(
     value_bytes: usize,
 ) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).context("connecting")?;
+    ask_on(&mut stream, exchange, key, value_bytes)
+}
+
+/// Sends one request on a connection and returns the whole answer.
+pub(crate) fn ask_on(
+    stream: &mut TcpStream,
+    exchange: &Exchange,
+    key: u64,
+    value_bytes: usize,
+) -> Result<Vec<u8>> {
     stream.set_read_timeout(Some(SILENCE_LIMIT))?;
     let mut request = BytesMut::new();
     exchange.request(key, &incompressible(value_bytes), &mut request);
@@ -169,6 +185,8 @@ struct DrivenClient {
     input: Vec<u8>,
     /// Time at which the request in flight was due.
     due: Instant,
+    /// Number of requests that were answered.
+    answered: u64,
 }
 
 struct Driver<'a> {
@@ -191,7 +209,8 @@ impl<'a> Driver<'a> {
             let link = DriverConnection::connect(*address, &target.transport)?;
             let data = epoll::EventData::new_u64(id as u64);
             epoll::add(&poll, link.socket(), data, epoll::EventFlags::IN)?;
-            clients.push(DrivenClient { link, input: Vec::new(), due: Instant::now() });
+            let due = Instant::now();
+            clients.push(DrivenClient { link, input: Vec::new(), due, answered: 0 });
         }
         Ok(Self {
             load,
@@ -296,6 +315,7 @@ impl<'a> Driver<'a> {
         };
         check(exchange, &received[..size], self.load.value_bytes)?;
         client.input.clear();
+        client.answered += 1;
         let latency_us = client.due.elapsed().as_micros();
         self.latencies_us.push(u32::try_from(latency_us).unwrap_or(u32::MAX));
         Ok(true)

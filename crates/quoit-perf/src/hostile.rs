@@ -5,6 +5,7 @@ use crate::Common;
 use crate::drive::{Load, ask, drive};
 use crate::idle::run_at_idle_priority;
 use crate::metrics::gauge;
+use crate::processes::resident_bytes;
 use crate::protocol::Exchange;
 use crate::report::{median, spread};
 use crate::servers::{self, Running};
@@ -244,14 +245,6 @@ fn print(options: &HostileOptions, sides: &[AttackCase], figures: &[Vec<SideFigu
             median(each(place, |figures| figures.grown_mb)),
         );
     }
-}
-
-/// Resident memory of a process, in bytes.
-fn resident_bytes(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kib << 10)
 }
 
 /// A thread with hostile connections. It opens each one again after the node has closed it.

@@ -2,9 +2,9 @@
 
 use crate::Common;
 use crate::drive::{Load, Measured, drive};
+use crate::processes::resident_bytes;
 use crate::protocol::{Exchange, key};
 use crate::servers::{self, Running};
-use crate::start::resident_bytes;
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};
 use quoit_wire::MessageCode;

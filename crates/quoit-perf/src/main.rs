@@ -14,6 +14,7 @@ mod away;
 mod client;
 mod cluster;
 mod compare;
+mod connections;
 mod data_exchange;
 mod data_types;
 mod dev_cluster;
@@ -33,6 +34,7 @@ mod live;
 mod lost;
 mod mesh;
 mod metrics;
+mod processes;
 mod processors;
 mod protocol;
 mod reaping;
@@ -140,6 +142,9 @@ enum Command {
     Handshakes(tls::HandshakeOptions),
     /// Latencies of gets, and memory, beside many connections that do not read or do not end.
     Hostile(hostile::HostileOptions),
+    /// Memory and processor time of a node with many idle connections, and fairness among many active
+    /// ones.
+    Connections(connections::ConnectionOptions),
     /// Instructions of a permission check, counted by callgrind.
     Rights(Common),
     /// The load generator's own processor time per get, compared with redis-benchmark.
@@ -198,6 +203,7 @@ impl Command {
             Self::Replication(options) => Some(&options.common),
             Self::Handshakes(options) => Some(options.common()),
             Self::Hostile(options) => Some(options.common()),
+            Self::Connections(options) => Some(options.common()),
             // The load generator has several threads, and shares the processors with the nodes.
             Self::Engines(_)
             | Self::Ladder(_)
@@ -246,6 +252,7 @@ fn main() -> Result<()> {
         Command::NodeTls(common) => tls::nodes(&common),
         Command::Handshakes(options) => tls::handshakes(&options),
         Command::Hostile(options) => hostile::hostile(&options),
+        Command::Connections(options) => connections::connections(&options),
         Command::Rights(common) => tls::rights(&common),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {

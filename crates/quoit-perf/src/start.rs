@@ -1,19 +1,9 @@
 //! Time from start until a node with many keys serves, and the memory that the keys take.
 
 use crate::Common;
+use crate::processes::resident_bytes;
 use crate::servers;
-use anyhow::{Context, Result};
-
-/// Resident memory of a process, in bytes.
-pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).context("reading /proc")?;
-    let kib = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
-        .context("VmRSS in /proc/PID/status")?;
-    Ok(kib * 1024)
-}
+use anyhow::Result;
 
 /// Fills a node, then measures starts after a clean stop and starts after a kill.
 pub(crate) fn start(common: &Common) -> Result<()> {

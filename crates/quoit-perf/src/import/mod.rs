@@ -9,6 +9,7 @@ mod leveldb;
 mod leveled;
 
 use crate::drive::cpu_of;
+use crate::processes::resident_bytes;
 use crate::report::median;
 use crate::servers;
 use anyhow::{Context, Result, ensure};
@@ -157,14 +158,11 @@ fn run(options: &ImportOptions, source: &Path, data: &Path) -> Result<Run> {
     };
     let status = loop {
         // A process that ends in between has no figures any more.
-        if let (Ok(cpu), Ok(bytes)) =
-            (cpu_of(importer.id()), crate::start::resident_bytes(importer.id()))
-        {
+        if let (Ok(cpu), Ok(bytes)) = (cpu_of(importer.id()), resident_bytes(importer.id())) {
             run.importer_cpu = run.importer_cpu.max(cpu);
             run.importer_bytes_max = run.importer_bytes_max.max(bytes);
         }
-        run.node_bytes_max =
-            run.node_bytes_max.max(crate::start::resident_bytes(node.pid()).unwrap_or(0));
+        run.node_bytes_max = run.node_bytes_max.max(resident_bytes(node.pid()).unwrap_or(0));
         if let Some(status) = importer.try_wait()? {
             break status;
         }
