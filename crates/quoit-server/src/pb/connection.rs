@@ -159,16 +159,16 @@ impl PbConnection {
                     input.skip_frame(&mut self.socket).await?;
                 }
             }
+            // A client that waits for each answer before it sends its next request never exhausts a turn.
+            turn.go_on(&mut self.socket).await;
             if let Some(reason) = self.context.readiness.refusal()
                 && self.is_known()
             {
-                if !self.refuse_all(&mut input, &reason).await? {
+                if !self.refuse_all(&mut input, &reason, &mut turn).await? {
                     return self.close().await;
                 }
                 continue;
             }
-            // A client that waits for each answer before it sends its next request never exhausts a turn.
-            turn.go_on(&mut self.socket).await;
             if !self.answer_arrived(&mut input, &mut turn).await? {
                 return self.close().await;
             }
@@ -188,8 +188,7 @@ impl PbConnection {
             if !self.session.is_open() {
                 match self.access_state(input) {
                     AccessState::Open | AccessState::User => {}
-                    AccessState::Unauthenticated => match self.answer_unauthenticated(input).await?
-                    {
+                    AccessState::Unauthenticated => match self.answer_login(input, turn).await? {
                         LoginProgress::Answered => continue,
                         LoginProgress::Missing => return Ok(true),
                         LoginProgress::Last => return Ok(false),
@@ -202,7 +201,7 @@ impl PbConnection {
             }
             if self.session.is_served_without_tls() {
                 if starts_tls(input) {
-                    match self.answer_unauthenticated(input).await? {
+                    match self.answer_login(input, turn).await? {
                         LoginProgress::Answered => continue,
                         LoginProgress::Missing => return Ok(true),
                         LoginProgress::Last => return Ok(false),
@@ -247,6 +246,20 @@ impl PbConnection {
                 turn.pass(&self.socket).await;
             }
         }
+    }
+
+    /// Answers the next message of a client that has not logged in, and yields when the turn is over.
+    async fn answer_login(
+        &mut self,
+        input: &mut Input,
+        turn: &mut TurnBudget,
+    ) -> io::Result<LoginProgress> {
+        let progress = self.answer_unauthenticated(input).await?;
+        if matches!(progress, LoginProgress::Answered) && turn.spend(Weight::General, 0) {
+            self.flush().await?;
+            turn.pass(&self.socket).await;
+        }
+        Ok(progress)
     }
 
     /// Counts a connection without TLS when it sends its first request.
@@ -314,12 +327,18 @@ impl PbConnection {
     }
 
     /// Answers all complete requests of the input with an error. Returns true if the connection continues.
-    async fn refuse_all(&mut self, input: &mut Input, reason: &str) -> io::Result<bool> {
+    async fn refuse_all(
+        &mut self,
+        input: &mut Input,
+        reason: &str,
+        turn: &mut TurnBudget,
+    ) -> io::Result<bool> {
         let Input { decoder, bytes, .. } = input;
         while let Ok(Some(_)) = decoder.next_frame(bytes) {
             self.error(reason);
-            if self.out.len() >= FLUSH_BYTES {
+            if turn.spend(Weight::Plain, 0) {
                 self.flush().await?;
+                turn.pass(&self.socket).await;
             }
         }
         self.flush().await?;

@@ -103,3 +103,28 @@ fn a_connection_with_many_small_requests_at_hand_does_not_keep_others_waiting() 
     drop(node);
     let _ = (sender.join(), drain.join());
 }
+
+#[test]
+fn many_requests_at_hand_that_are_refused_do_not_keep_others_waiting() {
+    const REFUSED_COUNT: usize = 100_000;
+    let node = Node::start();
+    node.context.readiness.close("the node is starting".into());
+    let mut good = node.connect();
+    let get = RpbGetReq { bucket: "b".into(), key: "k".into(), ..RpbGetReq::default() };
+    let mut request = Vec::new();
+    append_message(&mut request, &get).unwrap();
+    let mut greedy = Binary::connect(&node);
+    let mut reader = greedy.reader();
+    let sender = thread::spawn(move || greedy.send(&request.repeat(REFUSED_COUNT)));
+    let refused = thread::spawn(move || {
+        for _ in 0..REFUSED_COUNT {
+            assert_eq!(reader.error(), "the node is starting");
+        }
+    });
+    for _ in 0..GOOD_COUNT {
+        assert_eq!(good.request("GET", "/livez", &[], b"").status, 200);
+    }
+    assert!(!refused.is_finished(), "all was refused before the good client");
+    refused.join().expect("each request is refused");
+    assert!(sender.join().expect("a client that sends"), "the connection goes on");
+}
