@@ -152,8 +152,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 }
 
 /// Creates the threads that serve requests. Connections that are ready wait in the kernel, which hands them
-/// out in order, and not in the runtime: the queue of a thread holds 256 tasks, and further ones go to a queue
-/// of which the thread takes few while it has others. Some of a thousand clients would wait there.
+/// out in order, and not in the runtime: the queue of a thread holds 256 tasks, and further ones go to
+/// another queue, of which the thread takes few while it has others. Some of a thousand clients would wait
+/// there.
 fn start_runtime(settings: &Settings) -> Result<Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(count) = settings.integer("worker_threads") {
