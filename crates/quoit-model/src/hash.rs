@@ -50,8 +50,8 @@ impl KeyHash {
         Self { placement: Placement(placement), identity: Identity(low_u64(both)) }
     }
 
-    /// Hashes the encoded name of a piece ([`KeyRef::piece`](crate::key::KeyRef::piece)). A piece
-    /// has the placement of its record.
+    /// Hashes the encoded name of a piece, a name in
+    /// [`BucketRef::of_pieces`](crate::key::BucketRef::of_pieces). A piece has the placement of its record.
     #[must_use]
     pub fn of_piece(encoded: &[u8], record: Placement) -> Self {
         Self { placement: record, identity: Identity(low_u64(xxh3_128(encoded))) }

@@ -41,6 +41,14 @@ impl<'a> BucketRef<'a> {
         Self { bucket_type: DEFAULT_BUCKET_TYPE, bucket }
     }
 
+    /// The bucket of the pieces of a record; `record` is the encoded name of the record. A piece belongs
+    /// to the partition of its record ([`KeyHash::of_piece`](crate::hash::KeyHash::of_piece)) and
+    /// appears in no listing.
+    #[must_use]
+    pub const fn of_pieces(record: &'a [u8]) -> Self {
+        Self { bucket_type: PIECE_TYPE, bucket: record }
+    }
+
     /// True if the bucket is of the default type.
     #[must_use]
     pub fn is_untyped(&self) -> bool {
@@ -64,14 +72,6 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// The name of a piece of a record; `record` is the encoded name of the record. A piece belongs
-    /// to the partition of its record ([`KeyHash::of_piece`](crate::hash::KeyHash::of_piece)) and
-    /// appears in no listing.
-    #[must_use]
-    pub const fn piece(record: &'a [u8], piece: &'a [u8]) -> Self {
-        BucketRef { bucket_type: PIECE_TYPE, bucket: record }.key(piece)
-    }
-
     /// True if this is the name of a piece of a record.
     #[must_use]
     pub fn is_piece(&self) -> bool {

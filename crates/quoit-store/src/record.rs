@@ -63,9 +63,10 @@ impl RecordMeta {
         if n_val < 15 { low_u8(n_val as u64) } else { 15 }
     }
 
-    /// Metadata of a piece of a record, stored under a name of [`KeyRef::piece`]. A piece is found by that
-    /// name and in listings of its record's pieces. Listings of all keys, folds, counts of keys and digests
-    /// leave pieces out. The code that stores pieces keeps them consistent with their record.
+    /// Metadata of a piece of a record, stored under a name in
+    /// [`BucketRef::of_pieces`](quoit_model::key::BucketRef::of_pieces). A piece is found by that name and in
+    /// listings of its record's pieces. Listings of all keys, folds, counts of keys and digests leave pieces
+    /// out. The code that stores pieces keeps them consistent with their record.
     pub const PIECE: Self =
         Self { digest: 0, tombstone: false, n_val_class: 0, expires_at_secs: 0, indexed: false };
 

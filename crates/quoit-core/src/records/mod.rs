@@ -3,7 +3,7 @@
 //!
 //! A small set or map is stored in one record. A large one is stored in pages: the record itself holds
 //! the root, which lists the pages, and each page is a record of its own that only this module reads
-//! ([`KeyRef::piece`]). [`Records`] assembles the pages when a caller wants the whole object, and
+//! ([`BucketRef::of_pieces`]). [`Records`] assembles the pages when a caller wants the whole object, and
 //! divides an object into pages once it has become large. An operation that concerns few elements or
 //! fields changes only their pages ([`Records::change_pages`]). Another copy of the object, or a plain
 //! value, is merged through the root ([`Records::change_root`]).
@@ -16,7 +16,7 @@
 //! Every division takes a new *generation*, a number in the keys of the pages, so that pages of an
 //! older state of the record are never taken for its own.
 //!
-//! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
+//! [`BucketRef::of_pieces`]: quoit_model::key::BucketRef::of_pieces
 
 mod change;
 mod items;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quoit_model::data_type::StoredFormError;
 use quoit_model::data_type::pages::{PageName, PagedObject, Pages};
 use quoit_model::hash::{KeyHash, Placement};
-use quoit_model::key::{KeyError, KeyRef};
+use quoit_model::key::{BucketRef, KeyError, KeyRef};
 use quoit_store::engine::{Access, Engine, Fetch, Interrupted, RecordAt, RecordMeta, Transaction};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -66,12 +66,12 @@ pub(super) fn corrupt(at: &RecordAt<'_>, reason: String) -> StoreError {
 /// True if pages of a record can have names. Names of pages contain the record's name, so records with
 /// very long names can't be divided.
 pub(super) fn can_have_pages(at: &RecordAt<'_>) -> bool {
-    KeyRef::piece(at.encoded, &[0; PAGE_KEY_BYTES]).check().is_ok()
+    BucketRef::of_pieces(at.encoded).key(&[0; PAGE_KEY_BYTES]).check().is_ok()
 }
 
 /// As [`can_have_pages`], for pages of branches, which have longer names.
 fn can_have_branches(at: &RecordAt<'_>) -> bool {
-    KeyRef::piece(at.encoded, &[0; BRANCH_PAGE_KEY_BYTES]).check().is_ok()
+    BucketRef::of_pieces(at.encoded).key(&[0; BRANCH_PAGE_KEY_BYTES]).check().is_ok()
 }
 
 /// The fault of a root that lists a page whose name would exceed the limit.
@@ -93,7 +93,7 @@ fn at_page<T>(
         key.extend_from_slice(&name.branch.to_be_bytes());
     }
     key.extend_from_slice(&name.first.0.to_be_bytes());
-    let key = KeyRef::piece(at.encoded, &key);
+    let key = BucketRef::of_pieces(at.encoded).key(&key);
     key.check().map_err(|_| PAGE_NAME_TOO_LONG)?;
     let encoded = key.encoded();
     // A page is placed with its record, so its own placement is not computed.

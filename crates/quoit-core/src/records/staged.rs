@@ -12,7 +12,7 @@ use crate::placement::Place;
 use bytes::Bytes;
 use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
 use quoit_model::hash::{KeyHash, Partition, Placement};
-use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_store::engine::{
     Access, Applied, Fetch, Interrupted, KeyRange, RecordAt, RecordMeta, Ticket, Transaction,
@@ -153,7 +153,7 @@ impl Records {
     /// Removes the staged pages that earlier processes left, and returns the number of notes that were
     /// found. To be called before pages are staged.
     pub(crate) fn clear_staged(&self) -> Result<usize, StoreError> {
-        let notes = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: NOTES });
+        let notes = KeyRange::Bucket(BucketRef::of_pieces(NOTES));
         let (mut count, mut after) = (0, None);
         loop {
             let listed = self.engine.list_keys(notes, after.as_deref(), COLLECTED_COUNT)?;
@@ -239,7 +239,7 @@ fn at_note<T>(staged: &StagedPages, look: impl FnOnce(&RecordAt<'_>) -> T) -> T 
     let mut name = [0; NOTE_KEY_BYTES];
     name[..2].copy_from_slice(&staged.partition.0.to_be_bytes());
     name[2..].copy_from_slice(&staged.generation.to_be_bytes());
-    let key = KeyRef::piece(NOTES, &name);
+    let key = BucketRef::of_pieces(NOTES).key(&name);
     let encoded = key.encoded();
     // A note is placed with its record, so its own placement is not computed.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;

@@ -8,7 +8,7 @@
 //! Optimization: Networks and Matroids", 1976, chapter 8).
 
 use super::member::node_number;
-use super::table::{EMPTY_POSITION, Table, scatter};
+use super::table::{CellAt, EMPTY_POSITION, Table, scatter};
 use quoit_number::index;
 use std::collections::VecDeque;
 
@@ -33,8 +33,7 @@ pub(super) struct Assignment<'t, 's> {
 #[derive(Clone, Copy)]
 struct AssignmentStep {
     node: u16,
-    partition: usize,
-    position: usize,
+    at: CellAt,
 }
 
 impl<'t, 's> Assignment<'t, 's> {
@@ -58,7 +57,7 @@ impl<'t, 's> Assignment<'t, 's> {
         while let Some(node) = self.furthest_below_quota() {
             let takes = self.exchange(node).unwrap_or_else(|| self.chain(node));
             for take in takes {
-                self.set(take.partition, take.position, take.node);
+                self.set(take.at, take.node);
             }
         }
         debug_assert!(
@@ -82,15 +81,16 @@ impl<'t, 's> Assignment<'t, 's> {
         0..self.table.spread.partition_count
     }
 
-    fn set(&mut self, partition: usize, position: usize, node: u16) {
-        let before = self.table.row(partition)[position];
+    fn set(&mut self, at: CellAt, node: u16) {
+        let before = self.table.row(at.partition)[at.position];
+        let by_node = &mut self.wanted.by_position[at.position];
         if before != EMPTY_POSITION {
-            self.wanted.by_position[position][usize::from(before)] += 1;
+            by_node[usize::from(before)] += 1;
         }
         if node != EMPTY_POSITION {
-            self.wanted.by_position[position][usize::from(node)] -= 1;
+            by_node[usize::from(node)] -= 1;
         }
-        self.table.set(partition, position, node);
+        self.table.set(at, node);
     }
 
     /// Empties positions of rows that repeat locations so often that the row can't have enough
@@ -98,7 +98,7 @@ impl<'t, 's> Assignment<'t, 's> {
     fn vacate(&mut self) {
         let width = self.table.width;
         for partition in self.partitions() {
-            while !self.table.is_spread(partition, width, width, EMPTY_POSITION) {
+            while !self.table.is_row_spread(partition) {
                 let row = self.table.row(partition);
                 let repeats = (0..width).filter(|one| {
                     row[*one] != EMPTY_POSITION
@@ -109,7 +109,8 @@ impl<'t, 's> Assignment<'t, 's> {
                         })
                 });
                 let given_up = repeats.min_by_key(|position| self.missing(row[*position]));
-                self.set(partition, given_up.expect("a location repeats"), EMPTY_POSITION);
+                let position = given_up.expect("a location repeats");
+                self.set(CellAt { partition, position }, EMPTY_POSITION);
             }
         }
     }
@@ -123,10 +124,11 @@ impl<'t, 's> Assignment<'t, 's> {
                 let Some(empty) = row.iter().position(|node| *node == EMPTY_POSITION) else {
                     break;
                 };
+                let at = CellAt { partition, position: empty };
                 let fits = |node: &u16| {
                     self.missing(*node) > 0
                         && !row.contains(node)
-                        && self.table.is_spread(partition, self.table.width, empty, *node)
+                        && self.table.is_spread(at, *node, self.table.width)
                 };
                 let chosen = self
                     .nodes()
@@ -136,7 +138,8 @@ impl<'t, 's> Assignment<'t, 's> {
                 let best = (0..self.table.width)
                     .filter(|position| row[*position] == EMPTY_POSITION)
                     .max_by_key(|position| self.wanted.by_position[*position][usize::from(node)]);
-                self.set(partition, best.expect("one is empty"), node);
+                let position = best.expect("one is empty");
+                self.set(CellAt { partition, position }, node);
             }
         }
     }
@@ -154,15 +157,16 @@ impl<'t, 's> Assignment<'t, 's> {
         let takes = (0..count).map(|offset| (start + offset) % count).flat_map(|partition| {
             let row = self.table.row(partition);
             let width = if row.contains(&node) { 0 } else { row.len() };
-            (0..width).map(move |position| AssignmentStep { node, partition, position })
+            let at = move |position| CellAt { partition, position };
+            (0..width).map(move |position| AssignmentStep { node, at: at(position) })
         });
         let fits = |take: &AssignmentStep| {
-            let holder = self.table.row(take.partition)[take.position];
+            let holder = self.table.row(take.at.partition)[take.at.position];
             (holder == EMPTY_POSITION || self.missing(holder) < 0) && self.is_spread(*take)
         };
         let suits = |take: &AssignmentStep| {
-            let by_node = &self.wanted.by_position[take.position];
-            let holder = self.table.row(take.partition)[take.position];
+            let by_node = &self.wanted.by_position[take.at.position];
+            let holder = self.table.row(take.at.partition)[take.at.position];
             let missed = if holder == EMPTY_POSITION { 0 } else { by_node[usize::from(holder)] };
             by_node[usize::from(node)] - missed
         };
@@ -171,7 +175,7 @@ impl<'t, 's> Assignment<'t, 's> {
     }
 
     fn is_spread(&self, take: AssignmentStep) -> bool {
-        self.table.is_spread(take.partition, self.table.width, take.position, take.node)
+        self.table.is_spread(take.at, take.node, self.table.width)
     }
 
     /// The shortest chain of exchanges that gives the node one more position (breadth-first
@@ -189,7 +193,7 @@ impl<'t, 's> Assignment<'t, 's> {
                 for (position, holder) in row.iter().enumerate() {
                     let is_new = *holder == EMPTY_POSITION
                         || (*holder != start && loses[usize::from(*holder)].is_none());
-                    let take = AssignmentStep { node, partition, position };
+                    let take = AssignmentStep { node, at: CellAt { partition, position } };
                     if !is_new || !self.is_spread(take) {
                         continue;
                     }

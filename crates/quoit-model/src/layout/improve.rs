@@ -5,7 +5,7 @@
 //! it. Exchanges that move no data then compensate the node that lost the position.
 
 use super::shares::FairShares;
-use super::table::{EMPTY_POSITION, Table};
+use super::table::{CellAt, EMPTY_POSITION, Table};
 use std::collections::VecDeque;
 
 /// Maximum number of positions that the search looks at. Only large clusters with locations come
@@ -16,8 +16,7 @@ const LOOKS_MAX: u64 = 20_000_000;
 #[derive(Clone, Copy)]
 struct ImprovementStep {
     node: u16,
-    partition: usize,
-    position: usize,
+    at: CellAt,
 }
 
 struct Improvement<'t, 's> {
@@ -95,7 +94,8 @@ impl Improvement<'_, '_> {
                     if self.looks_left == 0 {
                         return false;
                     }
-                    if self.take_back(ImprovementStep { node, partition, position }) {
+                    if self.take_back(ImprovementStep { node, at: CellAt { partition, position } })
+                    {
                         improved = true;
                         break;
                     }
@@ -107,17 +107,17 @@ impl Improvement<'_, '_> {
 
     /// Lets a node take its partition back if that can be compensated. Returns true if it was.
     fn take_back(&mut self, take: ImprovementStep) -> bool {
-        let loser = self.table.row(take.partition)[take.position];
-        if !self.is_new(loser, take.partition) || !self.is_spread(take) {
+        let loser = self.table.row(take.at.partition)[take.at.position];
+        if !self.is_new(loser, take.at.partition) || !self.is_spread(take) {
             return false;
         }
         self.apply(take);
-        let Some(takes) = self.chain(loser, take.node) else {
+        let Some(takes) = self.chain(loser, take) else {
             self.apply(ImprovementStep { node: loser, ..take });
             return false;
         };
         let undo: Vec<ImprovementStep> = takes.iter().map(|take| self.apply(*take)).collect();
-        if takes.iter().all(|take| self.is_good(take.partition)) {
+        if takes.iter().all(|take| self.is_good(take.at.partition)) {
             return true;
         }
         for take in undo.into_iter().rev() {
@@ -129,26 +129,26 @@ impl Improvement<'_, '_> {
 
     /// Makes an exchange; returns the exchange that undoes it.
     fn apply(&mut self, take: ImprovementStep) -> ImprovementStep {
-        let holder = self.table.row(take.partition)[take.position];
-        self.table.set(take.partition, take.position, take.node);
+        let holder = self.table.row(take.at.partition)[take.at.position];
+        self.table.set(take.at, take.node);
         ImprovementStep { node: holder, ..take }
     }
 
     fn is_spread(&self, take: ImprovementStep) -> bool {
-        self.table.is_spread(take.partition, self.table.width, take.position, take.node)
+        self.table.is_spread(take.at, take.node, self.table.width)
     }
 
     fn is_good(&self, partition: usize) -> bool {
         let row = self.table.row(partition);
         let is_twice = |place: usize| row[..place].contains(&row[place]);
-        !(0..row.len()).any(is_twice)
-            && self.is_spread(ImprovementStep { node: row[0], partition, position: 0 })
+        !(0..row.len()).any(is_twice) && self.table.is_row_spread(partition)
     }
 
-    /// Finds exchanges without movement that give `loser`, which lacks a position, another one. The
-    /// position comes from `winner`, which has one too many, or from any node that can spare one if
-    /// `winner` can keep it.
-    fn chain(&mut self, loser: u16, winner: u16) -> Option<Vec<ImprovementStep>> {
+    /// Finds exchanges without movement that give `loser`, which lost its position by the exchange
+    /// `taken`, another one. The position comes from the winner, which has one too many, or from any
+    /// node that can spare one if the winner can keep it.
+    fn chain(&mut self, loser: u16, taken: ImprovementStep) -> Option<Vec<ImprovementStep>> {
+        let winner = taken.node;
         let held = |node: u16| self.table.held()[usize::from(node)];
         let keeps = held(winner) <= self.ceils[usize::from(winner)];
         // The node at the end of the chain still counts its partition; the first node does not.
@@ -167,7 +167,7 @@ impl Improvement<'_, '_> {
                 self.looks_left = self.looks_left.saturating_sub(row.len() as u64);
                 let is_new = self.is_new(node, partition);
                 for (position, holder) in row.iter().enumerate() {
-                    let take = ImprovementStep { node, partition, position };
+                    let take = ImprovementStep { node, at: CellAt { partition, position } };
                     let is_reached = *holder == loser || loses[usize::from(*holder)].is_some();
                     if is_reached
                         || self.is_new(*holder, partition) != is_new

@@ -7,19 +7,16 @@
 //! moves data of buckets with that `n_val`, so a deviation of one partition is accepted.
 
 use super::shares::Spread;
-use super::table::Table;
+use super::table::{CellAt, EMPTY_POSITION, Table};
 use std::collections::VecDeque;
 
 /// Number of partitions by which a node's share of the first positions may deviate from its rounded
 /// share.
 const ORDER_SLACK: u32 = 1;
 
-/// Two nodes of a row swap: the holder of `position` becomes the last.
+/// Two nodes of a row swap: the holder of this position becomes the last.
 #[derive(Clone, Copy)]
-struct Swap {
-    partition: usize,
-    position: usize,
-}
+struct Swap(CellAt);
 
 /// The order within the first `first + 1` positions of each row.
 struct Level<'t, 's> {
@@ -66,17 +63,18 @@ impl<'t, 's> Level<'t, 's> {
     /// last position.
     fn spread_locations(&mut self) {
         for partition in 0..self.spread().partition_count {
-            if self.table.is_spread(partition, self.first, self.first, 0) {
+            if self.is_spread(partition) {
                 continue;
             }
             let row = self.table.row(partition);
             let goes = (0..self.first)
-                .filter(|position| self.can_swap(partition, *position))
-                .max_by_key(|position| self.held[usize::from(row[*position])]);
-            let position = goes.expect("a row has enough locations, so a repeated one can go last");
-            self.swap(Swap { partition, position });
+                .map(|position| CellAt { partition, position })
+                .filter(|at| self.can_swap(*at))
+                .max_by_key(|at| self.held[usize::from(row[at.position])]);
+            let goes = goes.expect("a row has enough locations, so a repeated one can go last");
+            self.swap(Swap(goes));
             debug_assert!(
-                self.table.is_spread(partition, self.first, self.first, 0),
+                self.is_spread(partition),
                 "after the swap the first positions are on enough locations"
             );
         }
@@ -113,18 +111,23 @@ impl<'t, 's> Level<'t, 's> {
         self.table.spread
     }
 
-    fn can_swap(&self, partition: usize, position: usize) -> bool {
-        let last = self.table.row(partition)[self.first];
-        self.table.is_spread(partition, self.first, position, last)
+    /// True if the first positions are on enough locations.
+    fn is_spread(&self, partition: usize) -> bool {
+        self.table.is_spread(CellAt::none(partition), EMPTY_POSITION, self.first)
     }
 
-    fn swap(&mut self, swap: Swap) {
-        debug_assert!(swap.position < self.first, "a first position swaps with the last one");
-        let row = self.table.row(swap.partition);
-        let (goes, comes) = (row[swap.position], row[self.first]);
+    fn can_swap(&self, at: CellAt) -> bool {
+        let last = self.table.row(at.partition)[self.first];
+        self.table.is_spread(at, last, self.first)
+    }
+
+    fn swap(&mut self, Swap(at): Swap) {
+        debug_assert!(at.position < self.first, "a first position swaps with the last one");
+        let row = self.table.row(at.partition);
+        let (goes, comes) = (row[at.position], row[self.first]);
         self.held[usize::from(goes)] -= 1;
         self.held[usize::from(comes)] += 1;
-        self.table.swap(swap.partition, swap.position, self.first);
+        self.table.swap(at, self.first);
     }
 
     /// The shortest chain of swaps by which `start` is among the first positions once less (if
@@ -152,10 +155,11 @@ impl<'t, 's> Level<'t, 's> {
                         _ => continue,
                     };
                     let is_new = other != start && reached[usize::from(other)].is_none();
-                    if !is_new || !self.can_swap(partition, position) {
+                    let at = CellAt { partition, position };
+                    if !is_new || !self.can_swap(at) {
                         continue;
                     }
-                    reached[usize::from(other)] = Some((node, Swap { partition, position }));
+                    reached[usize::from(other)] = Some((node, Swap(at)));
                     if ends(usize::from(other), self.held[usize::from(other)]) {
                         return Some(back(other, start, &reached));
                     }

@@ -66,6 +66,15 @@ pub(super) struct FairShares {
     pub(super) blocks: Vec<Block>,
 }
 
+/// The numbers of copies that locations may have.
+#[derive(Clone, Copy)]
+struct LocationBounds {
+    /// Number of locations that have a copy of each partition.
+    distinct: usize,
+    /// Number of copies of all partitions that all locations together may have beyond these.
+    more_max: usize,
+}
+
 impl Spread<'_> {
     /// Computes the fair shares of the first `copies` positions of all partitions; `copies` is at
     /// most the number of nodes.
@@ -92,7 +101,7 @@ impl Spread<'_> {
         if heavy_sum <= limit {
             fair.blocks.push(vec![heavy, light]);
         } else {
-            self.fill_locations(by_location, distinct, more_max, &mut fair);
+            self.fill_locations(by_location, LocationBounds { distinct, more_max }, &mut fair);
         }
         fair
     }
@@ -102,8 +111,7 @@ impl Spread<'_> {
     fn fill_locations(
         &self,
         mut light: Vec<Vec<usize>>,
-        distinct: usize,
-        more_max: usize,
+        LocationBounds { distinct, more_max }: LocationBounds,
         fair: &mut FairShares,
     ) {
         let one_each = self.partition_count;

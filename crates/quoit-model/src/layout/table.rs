@@ -6,6 +6,20 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Marks a position without a node.
 pub(super) const EMPTY_POSITION: u16 = u16::MAX;
 
+/// A position in the row of a partition.
+#[derive(Clone, Copy)]
+pub(super) struct CellAt {
+    pub(super) partition: usize,
+    pub(super) position: usize,
+}
+
+impl CellAt {
+    /// No position of the row.
+    pub(super) const fn none(partition: usize) -> Self {
+        Self { partition, position: usize::MAX }
+    }
+}
+
 /// A row of positions for each partition. A position has a node or is empty; no node occurs twice
 /// in a row.
 pub(super) struct Table<'a> {
@@ -60,8 +74,8 @@ impl<'a> Table<'a> {
     }
 
     /// Gives a position to a node; [`EMPTY_POSITION`] empties it.
-    pub(super) fn set(&mut self, partition: usize, position: usize, node: u16) {
-        let cell = &mut self.cells[partition * self.width + position];
+    pub(super) fn set(&mut self, at: CellAt, node: u16) {
+        let cell = &mut self.cells[at.partition * self.width + at.position];
         if *cell != EMPTY_POSITION {
             self.held[usize::from(*cell)] -= 1;
         }
@@ -71,30 +85,26 @@ impl<'a> Table<'a> {
         *cell = node;
     }
 
-    pub(super) fn swap(&mut self, partition: usize, one: usize, other: usize) {
-        self.cells.swap(partition * self.width + one, partition * self.width + other);
+    /// Swaps the nodes of two positions of a row.
+    pub(super) fn swap(&mut self, at: CellAt, other_position: usize) {
+        let row = at.partition * self.width;
+        self.cells.swap(row + at.position, row + other_position);
     }
 
-    /// True if the first `count` positions of the row, with `node` at `position`, are on enough
+    /// True if the first `count` positions of the row, with `node` at this position, are on enough
     /// locations, or can be when the empty ones are filled.
-    pub(super) fn is_spread(
-        &self,
-        partition: usize,
-        count: usize,
-        position: usize,
-        node: u16,
-    ) -> bool {
+    pub(super) fn is_spread(&self, at: CellAt, node: u16, count: usize) -> bool {
         let distinct_min = self.spread.distinct_locations.min(count);
         if distinct_min <= 1 {
             return true;
         }
-        let row = &self.row(partition)[..count];
-        let at = |place: usize| if place == position { node } else { row[place] };
+        let row = &self.row(at.partition)[..count];
+        let node_at = |place: usize| if place == at.position { node } else { row[place] };
         let repeats = (0..count).filter(|place| {
-            let one = at(*place);
+            let one = node_at(*place);
             one != EMPTY_POSITION
                 && (0..*place).any(|earlier| {
-                    let other = at(earlier);
+                    let other = node_at(earlier);
                     other != EMPTY_POSITION && self.is_together(one, other)
                 })
         });
@@ -106,8 +116,12 @@ impl<'a> Table<'a> {
         let mut shares = fair.shares.iter().zip(&self.held);
         !self.cells.contains(&EMPTY_POSITION)
             && shares.all(|(share, held)| (share.floor()..=share.ceil()).contains(held))
-            && (0..self.spread.partition_count)
-                .all(|partition| self.is_spread(partition, self.width, self.width, EMPTY_POSITION))
+            && (0..self.spread.partition_count).all(|partition| self.is_row_spread(partition))
+    }
+
+    /// True if the row is on enough locations, or can be when the empty positions are filled.
+    pub(super) fn is_row_spread(&self, partition: usize) -> bool {
+        self.is_spread(CellAt::none(partition), EMPTY_POSITION, self.width)
     }
 
     pub(super) fn is_together(&self, one: u16, other: u16) -> bool {

@@ -270,7 +270,7 @@ impl MemoryStripe {
 
     /// Names of the pieces of a record, which are in its partition.
     fn pieces_of(&self, owner: &[u8]) -> Vec<(RecordName, Identity)> {
-        let first = name_of(KeyRef::piece(owner, &[]));
+        let first = name_of(BucketRef::of_pieces(owner).key(&[]));
         let names = self.names.range(&first..);
         let own = names.take_while(|(name, _)| (&name.0, &name.1) == (&first.0, &first.1));
         own.map(|(name, identity)| (name.clone(), *identity)).collect()

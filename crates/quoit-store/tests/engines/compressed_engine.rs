@@ -4,7 +4,7 @@ use crate::support::indexes::{check_indexes, try_put_indexed};
 use crate::support::{BUCKET, Name, expired, get, put, remove, try_put, value};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::BucketRef;
 use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
@@ -162,7 +162,7 @@ fn pieces_are_stored_as_their_record_is() {
     let both = Both::in_memory();
     let owner = Name::new("large set");
     let encoded = BUCKET.key(b"large set").encoded();
-    let piece = KeyRef::piece(&encoded, b"page");
+    let piece = BucketRef::of_pieces(&encoded).key(b"page");
     let encoded_piece = piece.encoded();
     let at = RecordAt { key: piece, encoded: &encoded_piece, ..owner.at() };
     let page = text(3);

@@ -6,7 +6,7 @@ use crate::support::ordered::open_ordered;
 use crate::support::{BUCKET, Name, check_sums, put, try_put};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement, RingSize};
-use quoit_model::key::KeyRef;
+use quoit_model::key::BucketRef;
 use quoit_seam::{ManualClock, ManualExecution, Next, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::convert::{Conversion, ConvertError, Notes, UnderWay, under_way};
@@ -91,7 +91,7 @@ fn close(opened: Opened) {
 fn piece_of(owner: &str, number: u32, run: impl FnOnce(&RecordAt<'_>)) {
     let name = Name::new(owner);
     let number = number.to_be_bytes();
-    let key = KeyRef::piece(name.at().encoded, &number);
+    let key = BucketRef::of_pieces(name.at().encoded).key(&number);
     let encoded = key.encoded();
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
     run(&RecordAt { key, encoded: &encoded, identity, partition: name.at().partition });
@@ -150,7 +150,7 @@ fn everything(engine: &dyn Engine) -> Everything {
 
 fn check_pages(engine: &dyn Engine) {
     let name = Name::new("set");
-    let bucket = KeyRef::piece(name.at().encoded, b"").bucket;
+    let bucket = BucketRef::of_pieces(name.at().encoded);
     let listed = engine.list_keys(KeyRange::Bucket(bucket), None, 10_000).unwrap();
     assert_eq!(listed.entries.len(), 700);
     for number in 0..700 {

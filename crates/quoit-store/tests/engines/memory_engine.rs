@@ -224,7 +224,7 @@ fn put_large(subject: &InMemory, key: &str, size: usize) {
 fn with_pieces<T>(root: &RecordAt<'_>, then: impl FnOnce(&[RecordAt<'_>]) -> T) -> T {
     let placement =
         KeyHash::of(root.encoded, root.key.bucket, PlacementRule::BucketAndKey).placement;
-    let encoded = [b"1", b"2"].map(|name| KeyRef::piece(root.encoded, name).encoded());
+    let encoded = [b"1", b"2"].map(|name| BucketRef::of_pieces(root.encoded).key(name).encoded());
     let pieces = encoded.each_ref().map(|encoded| RecordAt {
         key: KeyRef::decode(encoded).unwrap(),
         encoded,

@@ -8,7 +8,7 @@ use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::BucketRef;
 use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::compare::Digests;
@@ -325,7 +325,7 @@ fn pieces_are_where_their_record_is() {
     let several = Several::new(&["t/a=tree"]);
     several.put("t/a", "set", b"root");
     let record = with_record("t/a", "set", |at| at.encoded.to_vec());
-    let piece = KeyRef::piece(&record, b"page");
+    let piece = BucketRef::of_pieces(&record).key(b"page");
     let encoded = piece.encoded();
     let record = KeyHash::of(&record, bucket_of("t/a"), PlacementRule::BucketAndKey);
     let identity = KeyHash::of_piece(&encoded, record.placement).identity;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::placement::Place;
 use quoit_model::data_type::{FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation};
-use quoit_model::key::{ENCODED_KEY_BYTES_MAX, KeyRef};
+use quoit_model::key::{BucketRef, ENCODED_KEY_BYTES_MAX, KeyRef};
 use quoit_store::engine::Maintenance;
 use quoit_store::engine::PointAccess;
 use quoit_store::engine::ScanAccess;
@@ -195,7 +195,7 @@ fn pages_that_can_have_no_name_are_damage() {
     let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1_000).expect("a good disk");
     for (page, _) in &listed.entries {
         let piece = KeyRef::decode(page).expect("a name").key;
-        let [from, to] = [&short, &long].map(|record| KeyRef::piece(record, piece));
+        let [from, to] = [&short, &long].map(|record| BucketRef::of_pieces(record).key(piece));
         if to.check().is_ok() {
             copy(&*engine, &piece_at(from, &from.encoded()), &piece_at(to, &to.encoded()));
         }
