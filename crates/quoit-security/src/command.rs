@@ -124,8 +124,8 @@ impl Command {
             ("del-source", [users, cidr]) => {
                 Self::DelSource { users: targets(users), cidr: cidr.parse()? }
             }
-            ("grant", words) if words.len() >= 4 => grant(words, "grant", "to")?,
-            ("revoke", words) if words.len() >= 4 => grant(words, "revoke", "from")?,
+            ("grant", words) if words.len() >= 4 => grant(words, GrantVerb::Grant)?,
+            ("revoke", words) if words.len() >= 4 => grant(words, GrantVerb::Revoke)?,
             (
                 "enable" | "disable" | "ciphers" | "add-user" | "alter-user" | "del-user"
                 | "add-group" | "alter-group" | "del-group" | "add-source" | "del-source" | "grant"
@@ -191,7 +191,36 @@ fn settings(words: &[&str], is_user: bool) -> Result<Settings, Refusal> {
     Ok(settings)
 }
 
-fn grant(words: &[&str], command: &str, preposition: &str) -> Result<Command, Refusal> {
+/// The two commands about grants, which have the same form.
+#[derive(Clone, Copy)]
+enum GrantVerb {
+    Grant,
+    Revoke,
+}
+
+impl GrantVerb {
+    /// The word before the roles.
+    const fn preposition(self) -> &'static str {
+        match self {
+            Self::Grant => "to",
+            Self::Revoke => "from",
+        }
+    }
+
+    fn usage(self) -> Refusal {
+        let preposition = self.preposition();
+        let command = match self {
+            Self::Grant => "grant",
+            Self::Revoke => "revoke",
+        };
+        Refusal::Usage(format!(
+            "{command} <permissions> on (<type> [bucket]|any) {preposition} <users>"
+        ))
+    }
+}
+
+fn grant(words: &[&str], verb: GrantVerb) -> Result<Command, Refusal> {
+    let preposition = verb.preposition();
     let (permissions, on, scope, roles) = match words {
         [permissions, on, "any", to, roles] if *to == preposition => {
             (permissions, on, Scope::Any, roles)
@@ -203,22 +232,16 @@ fn grant(words: &[&str], command: &str, preposition: &str) -> Result<Command, Re
             let scope = Scope::Bucket((*bucket_type).to_owned(), (*bucket).to_owned());
             (permissions, on, scope, roles)
         }
-        _ => return Err(grant_usage(command, preposition)),
+        _ => return Err(verb.usage()),
     };
     let has_nul = words.iter().any(|word| word.contains('\0'));
     if *on != "on" || has_nul {
-        return Err(grant_usage(command, preposition));
+        return Err(verb.usage());
     }
     let permissions = list(permissions).into_iter().map(str::to_owned).collect();
     let roles = list(roles).into_iter().map(str::to_owned).collect();
-    Ok(match command {
-        "grant" => Command::Grant { permissions, scope, roles },
-        _ => Command::Revoke { permissions, scope, roles },
+    Ok(match verb {
+        GrantVerb::Grant => Command::Grant { permissions, scope, roles },
+        GrantVerb::Revoke => Command::Revoke { permissions, scope, roles },
     })
-}
-
-fn grant_usage(command: &str, preposition: &str) -> Refusal {
-    Refusal::Usage(format!(
-        "{command} <permissions> on (<type> [bucket]|any) {preposition} <users>"
-    ))
 }

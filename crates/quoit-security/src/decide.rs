@@ -77,7 +77,7 @@ impl Security {
             Command::AddUser(name, settings) => {
                 let name = checked_name(name)?;
                 not_taken(self.users.contains_key(&name))?;
-                bound(self.users.len() + 1, USERS_MAX, "users")?;
+                Bound { things: "users", max: USERS_MAX }.check(self.users.len() + 1)?;
                 let user = User::default();
                 vec![Change::User(name, Some(Arc::new(self.altered_user(&user, settings)?)))]
             }
@@ -91,7 +91,7 @@ impl Security {
             Command::AddGroup(name, settings) => {
                 let name = checked_name(name)?;
                 not_taken(self.groups.contains_key(&name))?;
-                bound(self.groups.len() + 1, GROUPS_MAX, "groups")?;
+                Bound { things: "groups", max: GROUPS_MAX }.check(self.groups.len() + 1)?;
                 let group = self.altered_group(&Group::default(), settings, &name)?;
                 vec![Change::Group(name, Some(Arc::new(group)))]
             }
@@ -105,7 +105,7 @@ impl Security {
             Command::AddSource { users, cidr, kind, options } => {
                 let keys = self.source_keys(users, *cidr)?;
                 let added = keys.iter().filter(|key| !self.sources.contains_key(key)).count();
-                bound(self.sources.len() + added, SOURCES_MAX, "sources")?;
+                Bound { things: "sources", max: SOURCES_MAX }.check(self.sources.len() + added)?;
                 let source = Arc::new(Source { kind: *kind, options: options.clone() });
                 let put = |key| Change::Source(key, Some(Arc::clone(&source)));
                 keys.into_iter().map(put).collect()
@@ -188,7 +188,8 @@ impl Security {
         if !unknown.is_empty() {
             return Err(Refusal::NoGroups(unknown.into_iter().cloned().collect()));
         }
-        bound(known.len(), GROUPS_OF_ONE_MAX, "groups of one user or group")?;
+        Bound { things: "groups of one user or group", max: GROUPS_OF_ONE_MAX }
+            .check(known.len())?;
         Ok(known.into_iter().cloned().collect())
     }
 
@@ -314,7 +315,7 @@ impl Security {
                 changes.push(Change::Grant(role.clone(), scope.clone(), after));
             }
         }
-        bound(self.grants.len() + added, GRANTS_MAX, "grants")?;
+        Bound { things: "grants", max: GRANTS_MAX }.check(self.grants.len() + added)?;
         Ok(changes)
     }
 }
@@ -327,9 +328,18 @@ fn not_taken(is_taken: bool) -> Result<(), Refusal> {
     if is_taken { Err(Refusal::InUse) } else { Ok(()) }
 }
 
-/// Checks the number of things after a change.
-fn bound(count: usize, max: usize, things: &'static str) -> Result<(), Refusal> {
-    if count <= max { Ok(()) } else { Err(Refusal::TooMany { things, max }) }
+/// Maximum number of things of one kind.
+struct Bound {
+    things: &'static str,
+    max: usize,
+}
+
+impl Bound {
+    /// Checks the number of things after a change.
+    fn check(self, count: usize) -> Result<(), Refusal> {
+        let Self { things, max } = self;
+        if count <= max { Ok(()) } else { Err(Refusal::TooMany { things, max }) }
+    }
 }
 
 /// Merges options: existing ones keep their position, new ones are appended.

@@ -11,7 +11,7 @@
 //! and delays after failed logins.
 //!
 //! ```
-//! use quoit_security::{Command, Permission, Security};
+//! use quoit_security::{BucketName, Command, Permission, Security};
 //!
 //! let mut security = Security::default();
 //! let mut run = |words: &[&str]| {
@@ -24,8 +24,9 @@
 //! run(&["add-source", "all", "10.0.0.0/8", "trust"]);
 //! run(&["grant", "riak_kv.get", "on", "default", "logs", "to", "alice"]);
 //! let rights = security.rights_of("alice").unwrap();
-//! assert!(rights.on(b"default", b"logs").contains(Permission::Get));
-//! assert!(!rights.on(b"default", b"other").contains(Permission::Get));
+//! let of = |bucket| rights.on(BucketName { bucket_type: b"default", bucket });
+//! assert!(of(b"logs").contains(Permission::Get));
+//! assert!(!of(b"other").contains(Permission::Get));
 //! ```
 #![cfg_attr(
     not(test),
@@ -58,7 +59,7 @@ pub use name::{NAME_BYTES_MAX, NameError, checked_name};
 pub use password::{Cost, Password, PasswordError, PasswordHash, Salt};
 pub use permission::{Permission, PermissionSet};
 pub use refusal::Refusal;
-pub use rights::{Grant, GrantsOf, Rights};
+pub use rights::{BucketName, Grant, GrantsOf, Rights};
 pub use role::{Group, Options, Role, User};
 pub use scope::Scope;
 pub use security::{

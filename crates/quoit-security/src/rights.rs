@@ -28,6 +28,15 @@ pub struct GrantsOf {
     pub cumulative: Vec<(Scope, PermissionSet)>,
 }
 
+/// The full name of a bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BucketName<'n> {
+    /// The bucket's type.
+    pub bucket_type: &'n [u8],
+    /// Its name within the type.
+    pub bucket: &'n [u8],
+}
+
 /// Rights of a user, in a form for fast lookups.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rights {
@@ -51,7 +60,8 @@ impl Rights {
 
     /// Returns the permissions on a bucket. Three hash lookups, no allocation.
     #[must_use]
-    pub fn on(&self, bucket_type: &[u8], bucket: &[u8]) -> PermissionSet {
+    pub fn on(&self, name: BucketName<'_>) -> PermissionSet {
+        let BucketName { bucket_type, bucket } = name;
         let own = self.buckets.get(bucket_type).and_then(|buckets| buckets.get(bucket));
         let of_type = self.on_type(bucket_type);
         own.map_or(of_type, |set| set.union(of_type))

@@ -99,12 +99,13 @@ fn rights_come_from_the_user_its_groups_and_all() {
         "grant riak_kv.delete on default b to u",
     ]);
     let rights = security.rights_of("u").expect("it exists");
-    let on_b = rights.on(b"default", b"b");
+    let on = |bucket_type, bucket| rights.on(BucketName { bucket_type, bucket });
+    let on_b = on(b"default", b"b");
     let names: Vec<_> = on_b.iter().map(Permission::name).collect();
     assert_eq!(names, ["riak_kv.get", "riak_kv.put", "riak_kv.delete", "riak_kv.index"]);
-    assert!(rights.on(b"default", b"c").contains(Permission::Put));
-    assert!(!rights.on(b"default", b"c").contains(Permission::Get));
-    assert!(!rights.on(b"other", b"b").contains(Permission::Put));
+    assert!(on(b"default", b"c").contains(Permission::Put));
+    assert!(!on(b"default", b"c").contains(Permission::Get));
+    assert!(!on(b"other", b"b").contains(Permission::Put));
     assert!(rights.on_type(b"other").contains(Permission::Index));
     assert!(rights.on_any().contains(Permission::Index));
     assert!(!rights.on_any().contains(Permission::Put));
@@ -347,8 +348,9 @@ proptest! {
             let rights = security.rights_of(user).expect("it exists");
             for on in [("t", "x"), ("t", "y"), ("default", "b"), ("u", "x")] {
                 let role = Role::User(user.to_owned());
+                let bucket = BucketName { bucket_type: on.0.as_bytes(), bucket: on.1.as_bytes() };
                 let naive = naive(&security, &role, on, &mut Vec::new());
-                prop_assert_eq!(rights.on(on.0.as_bytes(), on.1.as_bytes()), naive);
+                prop_assert_eq!(rights.on(bucket), naive);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::stage::{Stage, broken};
 use crate::violation::{Fault, Violation};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
-use quoit_security::{Command, CutOffLoginPolicy, Permission};
+use quoit_security::{BucketName, Command, CutOffLoginPolicy, Permission};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -187,7 +187,8 @@ impl Rights {
                 let rights = state.security().rights_of("shop").unwrap_or_default();
                 let may_get = |number: &u32| {
                     let bucket = format!("carts{number}");
-                    rights.on(b"default", bucket.as_bytes()).contains(Permission::Get)
+                    let bucket = BucketName { bucket_type: b"default", bucket: bucket.as_bytes() };
+                    rights.on(bucket).contains(Permission::Get)
                 };
                 connection.allowed = (0..count).filter(may_get).collect();
             }

@@ -9,7 +9,7 @@ use super::login::Login;
 use super::required_permission::{On, RequiredPermission};
 use crate::stream::Stream;
 use quoit_cluster::ControlPlane;
-use quoit_security::{PermissionSet, Rights};
+use quoit_security::{BucketName, PermissionSet, Rights};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -247,7 +247,7 @@ impl User {
                     self.latest = place;
                     return self.kept[place].permissions.contains(need.permission);
                 }
-                let permissions = rights.on(bucket_type, bucket);
+                let permissions = rights.on(BucketName { bucket_type, bucket });
                 self.keep(bucket_type, bucket, permissions);
                 permissions.contains(need.permission)
             }
