@@ -12,7 +12,7 @@ use crate::trust::{TrustCommand, TrustError};
 use bytes::Bytes;
 use prost::Message as _;
 use quoit_tls::Instant;
-use quoit_tls::nodes::NodeRequest;
+use quoit_tls::nodes::{GrantedCertificate, NodeRequest, NodeSubject};
 use quoit_wire::internode::code;
 use quoit_wire::internode::control::{EnrolRequest, Enrolled, METHOD_ENROL};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl ControlPlane {
         let name: String = asked.name.chars().take(NAME_BYTES_MAX).collect();
         let node = request.from.to_string();
         let certificate = issuing
-            .sign(&asked.request, &node, &name, Instant::now())
+            .sign(&asked.request, NodeSubject { node: &node, name: &name }, Instant::now())
             .map_err(|fault| TrustError::Malformed(fault.to_string()))?;
         tracing::info!(%node, name, proven = ?request.proven, "a node gets its first certificate");
         let authorities = state.trust().authorities.iter();
@@ -79,7 +79,8 @@ impl ControlPlane {
         }
         let state = self.state();
         let (node, name) = (state.node_id().to_string(), state.node_name().to_owned());
-        let request = NodeRequest::make(&node, &name).map_err(TrustError::from)?;
+        let subject = NodeSubject { node: &node, name: &name };
+        let request = NodeRequest::make(subject).map_err(TrustError::from)?;
         let asked = EnrolRequest { request: Bytes::copy_from_slice(request.der()), name };
         let payload = b"".as_slice();
         let answer = internode
@@ -91,10 +92,10 @@ impl ControlPlane {
         let enrolled =
             Enrolled::decode(answer.1.header).map_err(|fault| malformed(fault.to_string()))?;
         let der = |bytes: &Bytes| bytes.to_vec().into();
-        let pem = request.pem(&enrolled.certificate, &enrolled.issuer, &enrolled.authorities);
-        let identity = request
-            .granted(der(&enrolled.certificate), der(&enrolled.issuer))
-            .map_err(|fault| malformed(fault.to_string()))?;
+        let granted =
+            GrantedCertificate { leaf: der(&enrolled.certificate), issuer: der(&enrolled.issuer) };
+        let pem = request.pem(&granted, &enrolled.authorities);
+        let identity = request.granted(granted).map_err(|fault| malformed(fault.to_string()))?;
         let authorities = enrolled.authorities.iter().map(der).collect();
         let keep = || {
             let kept = security.keep(&pem);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quoit_tls::nodes::{Authority, LinkTrust, SharedSecret, node_server_name};
+use quoit_tls::nodes::{Authority, LinkTrust, NodeSubject, SharedSecret, node_server_name};
 use quoit_tls::rustls::{ClientConfig, ServerConfig};
 use quoit_tls::tokio_rustls::{TlsAcceptor, TlsConnector};
 use quoit_tls::{ClientCertificates, ClientSettings, Instant, ServerSettings, ServerTls};
@@ -95,7 +95,7 @@ impl LinkSecurity {
                 // A TLS listener must name a certificate authority besides the secret. This one is created
                 // here and its key is discarded at once, so nobody can issue certificates with it.
                 let authority = Authority::make("quoit bench agent", now)?;
-                let own = authority.issue("agent", "agent", now)?;
+                let own = authority.issue(NodeSubject { node: "agent", name: "agent" }, now)?;
                 let authorities = vec![authority.certificate().clone()];
                 let secret = Some(secret.clone());
                 let trust = LinkTrust { authorities, secret, ..LinkTrust::default() };

@@ -10,7 +10,7 @@ use crate::NodeId;
 use crate::state::State;
 use crate::transport::{InboundNode, Internode, InternodeTlsMode, LinkKeys, LinkSecurity, Peer};
 use crate::trust::{MemberTrust, Trust, TrustCommand};
-use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
+use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust, NodeSubject};
 use quoit_tls::{Identity, Instant, TlsError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -164,7 +164,8 @@ impl TrustKeeper {
 }
 
 fn issue(issuing: &Authority, state: &State, now: Instant) -> Result<Identity, TlsError> {
-    issuing.issue(&state.node_id().to_string(), state.node_name(), now)
+    let node = state.node_id().to_string();
+    issuing.issue(NodeSubject { node: &node, name: state.node_name() }, now)
 }
 
 /// Returns the digest of the authority that issued the node's certificate.

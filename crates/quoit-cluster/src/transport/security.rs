@@ -388,7 +388,7 @@ impl Services {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quoit_tls::nodes::Authority;
+    use quoit_tls::nodes::{Authority, NodeSubject};
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -411,8 +411,9 @@ mod tests {
         let now = quoit_tls::Instant::now();
         let [own, other] = ["own", "other"].map(|name| Authority::make(name, now).unwrap());
         let (node, name) = (NodeId([7; 16]).to_string(), "n@127.0.0.1");
+        let subject = NodeSubject { node: &node, name };
         let keys = |authority: &Authority| {
-            let identity = authority.issue(&node, name, now).unwrap();
+            let identity = authority.issue(subject, now).unwrap();
             let authorities = vec![authority.certificate().clone()];
             LinkKeys::new(identity, LinkTrust { authorities, ..LinkTrust::default() }).unwrap()
         };
@@ -423,7 +424,7 @@ mod tests {
         let security = LinkSecurity::default();
         assert!(security.set_own_keys(keys(&own)));
         let made = keys(&own);
-        let granted = other.issue(&node, name, now).unwrap();
+        let granted = other.issue(subject, now).unwrap();
         let issued = || (granted.clone(), vec![other.certificate().clone()]);
         let full = || Err(TlsError::Issue("the disk is full".to_owned()));
         let (identity, authorities) = issued();

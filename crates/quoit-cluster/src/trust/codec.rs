@@ -5,6 +5,7 @@ use crate::id_bytes::{id_bytes, node_id};
 use bytes::Bytes;
 use quoit_tls::Instant;
 use quoit_tls::nodes::{Authority, Fingerprint};
+use quoit_tls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quoit_wire::internode::control::{AuthorityMessage, HolderMessage, TokenMessage, TrustMessage};
 use std::sync::Arc;
 
@@ -35,7 +36,9 @@ pub(crate) fn encode_trust(trust: &Trust) -> TrustMessage {
 
 pub(crate) fn decode_trust(message: &TrustMessage) -> Result<Trust, String> {
     let authority = |authority: &AuthorityMessage| {
-        Arc::new(Authority::from_parts(&authority.certificate, &authority.key))
+        let certificate = CertificateDer::from(authority.certificate.to_vec());
+        let key = PrivatePkcs8KeyDer::from(&*authority.key);
+        Arc::new(Authority::from_parts(certificate, &key))
     };
     let token = |token: &TokenMessage| {
         let nodes = token.nodes.iter().map(|node| node_id(node)).collect::<Result<_, _>>()?;

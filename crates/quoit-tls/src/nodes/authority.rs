@@ -63,10 +63,13 @@ impl Authority {
         Ok(Authority { certificate: certificate.der().clone(), key: key.serialize_der() })
     }
 
-    /// Restores a stored authority from the DER of its certificate and of its key (PKCS#8).
+    /// Restores a stored authority from its certificate and its key.
     #[must_use]
-    pub fn from_parts(certificate: &[u8], key: &[u8]) -> Authority {
-        Authority { certificate: certificate.to_vec().into(), key: key.to_vec() }
+    pub fn from_parts(
+        certificate: CertificateDer<'static>,
+        key: &PrivatePkcs8KeyDer<'_>,
+    ) -> Authority {
+        Authority { certificate, key: key.secret_pkcs8_der().to_vec() }
     }
 
     /// Returns the DER of its certificate.
@@ -96,8 +99,7 @@ impl Authority {
         Certificate::parse(&self.certificate).map_err(issue_error)
     }
 
-    /// Issues a certificate for the key of a request, for the node with the identity `node` (hexadecimal
-    /// digits) and the name `name`. Everything else in the request is ignored.
+    /// Issues a certificate for the key of a request. Everything else in the request is ignored.
     ///
     /// # Errors
     ///
@@ -105,8 +107,7 @@ impl Authority {
     pub fn sign(
         &self,
         request: &[u8],
-        node: &str,
-        name: &str,
+        subject: NodeSubject<'_>,
         now: Instant,
     ) -> Result<CertificateDer<'static>, TlsError> {
         let request = CertificateSigningRequestDer::from(request.to_vec());
@@ -114,21 +115,39 @@ impl Authority {
         let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(self.key.as_slice()))
             .map_err(issue_error)?;
         let issuer = Issuer::from_ca_cert_der(&self.certificate, key).map_err(issue_error)?;
-        let granted = node_params(node, name, now)?;
+        let granted = node_params(subject, now)?;
         let certificate = granted.signed_by(&asked.public_key, &issuer).map_err(issue_error)?;
         Ok(certificate.der().clone())
     }
 
-    /// Issues a certificate for a new key of the node with the identity `node`.
+    /// Issues a certificate for a new key of a node.
     ///
     /// # Errors
     ///
     /// [`TlsError::Issue`].
-    pub fn issue(&self, node: &str, name: &str, now: Instant) -> Result<Identity, TlsError> {
-        let request = NodeRequest::make(node, name)?;
-        let leaf = self.sign(request.der(), node, name, now)?;
-        request.granted(leaf, self.certificate.clone())
+    pub fn issue(&self, subject: NodeSubject<'_>, now: Instant) -> Result<Identity, TlsError> {
+        let request = NodeRequest::make(subject)?;
+        let leaf = self.sign(request.der(), subject, now)?;
+        request.granted(GrantedCertificate { leaf, issuer: self.certificate.clone() })
     }
+}
+
+/// The node that a certificate is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeSubject<'a> {
+    /// Identity of the node, in hexadecimal digits.
+    pub node: &'a str,
+    /// Name of the node, for people.
+    pub name: &'a str,
+}
+
+/// A certificate of a node, with the certificate of its issuer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GrantedCertificate {
+    /// The certificate of the node.
+    pub leaf: CertificateDer<'static>,
+    /// The certificate of the authority that issued it.
+    pub issuer: CertificateDer<'static>,
 }
 
 /// A new key of a node, with a request for its certificate.
@@ -143,9 +162,9 @@ impl NodeRequest {
     /// # Errors
     ///
     /// [`TlsError::Issue`] if the system provides no random bytes.
-    pub fn make(node: &str, name: &str) -> Result<NodeRequest, TlsError> {
+    pub fn make(subject: NodeSubject<'_>) -> Result<NodeRequest, TlsError> {
         let key = KeyPair::generate().map_err(issue_error)?;
-        let params = node_params(node, name, Instant::from_unix_secs(0))?;
+        let params = node_params(subject, Instant::from_unix_secs(0))?;
         let request = params.serialize_request(&key).map_err(issue_error)?;
         Ok(NodeRequest { der: request.der().to_vec(), key })
     }
@@ -159,7 +178,8 @@ impl NodeRequest {
     /// Returns the key, the issued certificate, its issuer and further authorities as PEM, which
     /// [`Identity::load`] can read. It is a secret.
     #[must_use]
-    pub fn pem(&self, leaf: &[u8], issuer: &[u8], authorities: &[impl AsRef<[u8]>]) -> String {
+    pub fn pem(&self, granted: &GrantedCertificate, authorities: &[impl AsRef<[u8]>]) -> String {
+        let (leaf, issuer) = (&granted.leaf[..], &granted.issuer[..]);
         let others = authorities.iter().map(AsRef::as_ref).filter(|other| *other != issuer);
         let certificates = [leaf, issuer].into_iter().chain(others).map(|der| {
             let encoded = STANDARD.encode(der);
@@ -178,13 +198,9 @@ impl NodeRequest {
     /// # Errors
     ///
     /// [`TlsError::Issue`] if the certificate is not for the key.
-    pub fn granted(
-        self,
-        leaf: CertificateDer<'static>,
-        authority: CertificateDer<'static>,
-    ) -> Result<Identity, TlsError> {
+    pub fn granted(self, granted: GrantedCertificate) -> Result<Identity, TlsError> {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
-        Identity::new(vec![leaf, authority], key)
+        Identity::new(vec![granted.leaf, granted.issuer], key)
     }
 }
 
@@ -194,9 +210,9 @@ pub fn node_of(certificate: &Certificate) -> Option<&str> {
     certificate.uris.iter().find_map(|uri| uri.strip_prefix(NODE_URI))
 }
 
-fn node_params(node: &str, name: &str, now: Instant) -> Result<CertificateParams, TlsError> {
-    let mut params = params(name, now, NODE_SECS)?;
-    let uri = Ia5String::try_from(format!("{NODE_URI}{node}")).map_err(issue_error)?;
+fn node_params(subject: NodeSubject<'_>, now: Instant) -> Result<CertificateParams, TlsError> {
+    let mut params = params(subject.name, now, NODE_SECS)?;
+    let uri = Ia5String::try_from(format!("{NODE_URI}{}", subject.node)).map_err(issue_error)?;
     params.subject_alt_names = vec![SanType::URI(uri)];
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages =

@@ -23,7 +23,7 @@ mod secret;
 mod token;
 mod verify;
 
-pub use authority::{Authority, NodeRequest, node_of};
+pub use authority::{Authority, GrantedCertificate, NodeRequest, NodeSubject, node_of};
 pub use secret::{SharedSecret, WeakSecret};
 pub use token::{JoinToken, TokenError};
 pub use verify::{LinkProof, LinkTrust, node_server_name};

@@ -1,8 +1,8 @@
 //! Handshakes between nodes: accepted and refused proofs.
 
 use crate::nodes::{
-    Authority, Fingerprint, JoinToken, LinkProof, LinkTrust, SharedSecret, TokenError,
-    node_server_name,
+    Authority, Fingerprint, GrantedCertificate, JoinToken, LinkProof, LinkTrust, NodeRequest,
+    NodeSubject, SharedSecret, TokenError, node_server_name,
 };
 use crate::{Identity, Instant, failure_words};
 use rustls::{ClientConfig, ServerConfig};
@@ -27,7 +27,7 @@ impl Cluster {
     }
 
     fn node(&self, node: &str) -> Identity {
-        self.authority.issue(node, "n@host", Instant::now()).unwrap()
+        self.authority.issue(NodeSubject { node, name: "n@host" }, Instant::now()).unwrap()
     }
 
     fn server(&self) -> Arc<ServerConfig> {
@@ -157,14 +157,17 @@ fn tokens_come_back_from_their_text_and_damage_is_found() {
 #[test]
 fn a_request_gets_the_granted_name_and_no_other() {
     let authority = Authority::make("test", Instant::now()).unwrap();
-    let request = crate::nodes::NodeRequest::make(A, "evil").unwrap();
-    let leaf = authority.sign(request.der(), B, "n2", Instant::now()).unwrap();
-    let identity = request.granted(leaf, authority.certificate().clone()).unwrap();
+    let request = NodeRequest::make(NodeSubject { node: A, name: "evil" }).unwrap();
+    let granted = NodeSubject { node: B, name: "n2" };
+    let leaf = authority.sign(request.der(), granted, Instant::now()).unwrap();
+    let issuer = authority.certificate().clone();
+    let identity = request.granted(GrantedCertificate { leaf, issuer }).unwrap();
     assert_eq!(crate::nodes::node_of(identity.certificate()), Some(B));
     assert_eq!(identity.certificate().common_name.as_deref(), Some("n2"));
     assert!(!identity.certificate().is_authority);
-    let mut damaged = crate::nodes::NodeRequest::make(A, "n").unwrap().der().to_vec();
+    let named = NodeSubject { node: A, name: "n" };
+    let mut damaged = NodeRequest::make(named).unwrap().der().to_vec();
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
-    assert!(authority.sign(&damaged, B, "n2", Instant::now()).is_err(), "its signature is wrong");
+    assert!(authority.sign(&damaged, granted, Instant::now()).is_err(), "its signature is wrong");
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::transport::{InternodeTlsMode, JoinProof, LinkKeys, LinkSecurity, Proven};
 use quoit_tls::Instant as Time;
-use quoit_tls::nodes::{Authority, JoinToken, LinkTrust};
+use quoit_tls::nodes::{Authority, JoinToken, LinkTrust, NodeSubject};
 use quoit_wire::internode::code;
 use std::sync::OnceLock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +22,9 @@ fn trust() -> LinkTrust {
 
 /// Returns the security of a node with the certificate of node `number`.
 fn security(mode: InternodeTlsMode, number: u8, trust: LinkTrust) -> Arc<LinkSecurity> {
-    let identity = authority().issue(&id(number).to_string(), &name(number), Time::now()).unwrap();
+    let (node, name) = (id(number).to_string(), name(number));
+    let subject = NodeSubject { node: &node, name: &name };
+    let identity = authority().issue(subject, Time::now()).unwrap();
     let security = LinkSecurity::new(mode, None);
     security.set_keys(LinkKeys::new(identity, trust).unwrap());
     Arc::new(security)
