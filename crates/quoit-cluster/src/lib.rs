@@ -87,7 +87,7 @@ pub use readiness::Readiness;
 pub use recover::{RecoverError, Recovered, recover};
 pub use restore::{RestoreRole, Restored, inspect_copy, restore};
 pub use staged::StagedChange;
-pub use state::{ChosenBackend, NValRaise, Placements, PropsEntry, State, TypeStatus};
+pub use state::{ChosenBackend, NValRaise, Placements, PropsEntry, RaiseReport, State, TypeStatus};
 #[cfg(any(test, feature = "testing"))]
 pub use transport::memory_network;
 pub use transport::{

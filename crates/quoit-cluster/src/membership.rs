@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::plan_id::PlanId;
 use crate::plane::ControlPlane;
 use crate::staged::StagedChange;
-use crate::state::MembershipCommand;
+use crate::state::{MembershipCommand, RaiseReport};
 use quoit_model::hash::Partition;
 
 impl ControlPlane {
@@ -149,16 +149,16 @@ impl ControlPlane {
         self.tell(vec![Change::Serves { node, served }]).await
     }
 
-    /// Reports the versions of the state up to which this node knows the raises of an `n_val`, and up to
-    /// which it has handed over its records of the raised buckets. Reporting again does no harm.
+    /// Reports which raises of an `n_val` this node knows, and for which of them it has handed over its
+    /// records. Reporting again does no harm.
     ///
     /// # Errors
     ///
     /// As [`ControlPlane::run`].
-    pub async fn report_raises(&self, known: u64, filled: u64) -> Result<(), ChangeError> {
+    pub async fn report_raises(&self, report: RaiseReport) -> Result<(), ChangeError> {
         self.acknowledge(MemberReport {
-            raises_known: known,
-            raises_filled: filled,
+            raises_known: report.known,
+            raises_filled: report.filled,
             ..MemberReport::default()
         })
         .await

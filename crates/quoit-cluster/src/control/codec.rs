@@ -9,7 +9,7 @@ use crate::state::cluster_codec::{
 };
 use crate::trust::{decode_trust, encode_trust};
 use bytes::Bytes;
-use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
     ChangeMessage, Decision as DecisionMessage, Empty, LayoutMessage, MemberMessage, MemberRemoval,
@@ -81,7 +81,8 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
         return decode_type(&named.bucket_type, named.json.as_bytes());
     }
     if let Some(named) = &message.put_bucket {
-        return decode_bucket(&named.bucket_type, &named.bucket, named.json.as_bytes());
+        let bucket = BucketRef { bucket_type: &named.bucket_type, bucket: &named.bucket };
+        return decode_bucket(bucket, named.json.as_bytes());
     }
     if let Some(named) = &message.remove_bucket {
         let bucket_type = named.bucket_type[..].into();
@@ -211,11 +212,8 @@ pub(crate) fn decode_type(name: &[u8], json: &[u8]) -> Result<Change, String> {
     Ok(Change::PutType { name: name.into(), bucket_type })
 }
 
-pub(crate) fn decode_bucket(
-    bucket_type: &[u8],
-    bucket: &[u8],
-    json: &[u8],
-) -> Result<Change, String> {
+pub(crate) fn decode_bucket(bucket: BucketRef<'_>, json: &[u8]) -> Result<Change, String> {
+    let BucketRef { bucket_type, bucket } = bucket;
     let shown = || String::from_utf8_lossy(bucket);
     let object = decode_object(json).map_err(|error| format!("bucket {}: {error}", shown()))?;
     let props = if bucket_type == DEFAULT_BUCKET_TYPE {

@@ -121,7 +121,7 @@ async fn answer(plane: &ControlPlane, request: &IncomingRequest, reply: Responde
     match request.method {
         METHOD_APPEND => finish(reply, append(group, header).await),
         METHOD_VOTE => finish(reply, vote(group, header).await),
-        METHOD_SNAPSHOT => finish(reply, snapshot(group, header, &request.payload).await),
+        METHOD_SNAPSHOT => finish(reply, snapshot(group, request).await),
         METHOD_PROPOSE => finish(reply, propose(group, header).await),
         METHOD_READ_INDEX => finish(reply, read_index(group).await),
         METHOD_STARTED => finish(reply, started(plane, request)),
@@ -172,8 +172,9 @@ async fn vote(group: &Group, header: &Bytes) -> Result<VoteAnswer, Refusal> {
     })
 }
 
-async fn snapshot(group: &Group, header: &Bytes, payload: &Bytes) -> Result<Ballot, Refusal> {
-    let request: SnapshotPart = decode(header)?;
+async fn snapshot(group: &Group, request: &IncomingRequest) -> Result<Ballot, Refusal> {
+    let payload = &request.payload;
+    let request: SnapshotPart = decode(&request.header)?;
     let read = || {
         Ok(InstallSnapshotRequest::<TypeConfig> {
             vote: decode_vote(request.ballot.as_ref())?,
@@ -210,8 +211,8 @@ async fn read_index(group: &Group) -> Result<ReadIndex, Refusal> {
 
 /// Records a member's start durably before it is answered.
 fn started(plane: &ControlPlane, request: &IncomingRequest) -> Result<StartNoted, Refusal> {
-    let Started { starts, boot_id } = decode(&request.header)?;
-    let noted = plane.file().note_start(request.from, starts, boot_id);
+    let started: Started = decode(&request.header)?;
+    let noted = plane.file().note_start(request.from, started);
     let (is_latest, known_starts) = noted.map_err(Refusal::stopped)?;
     let electorate = plane.file().electorate().map_err(Refusal::stopped)?;
     let state = plane.read();

@@ -25,7 +25,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use words::{
-    Seed, SeedAnswer, apart_words, clock_behind_text, unexpectedly_alone_text, unheard_words,
+    OwnTimes, Seed, SeedAnswer, apart_words, clock_behind_text, unexpectedly_alone_text,
+    unheard_words,
 };
 
 /// Interval between two checks when nothing changes.
@@ -162,8 +163,8 @@ impl Watcher {
             );
         }
         let now_us = plane.link().internode().and_then(|internode| internode.unix_us());
-        let behind = self.recorded_time_us.zip(now_us).and_then(|(recorded_time_us, now_us)| {
-            clock_behind_text(state.node_name(), now_us, recorded_time_us)
+        let behind = self.recorded_time_us.zip(now_us).and_then(|(recorded_us, now_us)| {
+            clock_behind_text(state.node_name(), OwnTimes { now_us, recorded_us })
         });
         if let Some(words) = behind {
             tracing::warn!("{words}");

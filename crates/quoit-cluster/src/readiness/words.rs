@@ -99,10 +99,18 @@ pub(super) fn unheard_words(name: &str) -> String {
     format!("{name} does not serve clients yet: it waits a moment for the time of another member")
 }
 
+/// Times of a node's clock, in microseconds since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct OwnTimes {
+    pub(super) now_us: u64,
+    /// The last time that the node recorded before it was stopped.
+    pub(super) recorded_us: u64,
+}
+
 /// Returns a warning about a clock that is behind the time that the node last recorded; `None` if it is
 /// not.
-pub(super) fn clock_behind_text(name: &str, now_us: u64, recorded_time_us: u64) -> Option<String> {
-    let behind = Duration::from_micros(recorded_time_us.saturating_sub(now_us));
+pub(super) fn clock_behind_text(name: &str, times: OwnTimes) -> Option<String> {
+    let behind = Duration::from_micros(times.recorded_us.saturating_sub(times.now_us));
     (behind > BEHIND_MAX).then(|| {
         format!(
             "the clock of {name} is {:.0} s behind what it was when this node ran last: either it is wrong \
@@ -124,9 +132,11 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_is_reported() {
         const SECS: u64 = 1_000_000;
-        assert_eq!(clock_behind_text("n1", 100 * SECS, 90 * SECS), None);
-        assert_eq!(clock_behind_text("n1", 100 * SECS, 101 * SECS), None);
-        let words = clock_behind_text("n1", 100 * SECS, 3_700 * SECS).unwrap();
+        let text =
+            |recorded_us| clock_behind_text("n1", OwnTimes { now_us: 100 * SECS, recorded_us });
+        assert_eq!(text(90 * SECS), None);
+        assert_eq!(text(101 * SECS), None);
+        let words = text(3_700 * SECS).unwrap();
         assert!(words.starts_with("the clock of n1 is 3600 s behind"), "{words}");
     }
 

@@ -324,7 +324,8 @@ impl State {
     }
 
     /// Returns a bucket's own properties; `None` if it has none.
-    pub(crate) fn own_props(&self, bucket_type: &[u8], bucket: &[u8]) -> Option<&Arc<BucketProps>> {
+    pub(crate) fn own_props(&self, bucket: BucketRef<'_>) -> Option<&Arc<BucketProps>> {
+        let BucketRef { bucket_type, bucket } = bucket;
         let buckets = if bucket_type == DEFAULT_BUCKET_TYPE {
             &self.buckets.untyped
         } else {
@@ -345,7 +346,7 @@ impl State {
     /// Returns true if a bucket has properties of its own.
     #[must_use]
     pub fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
-        self.own_props(bucket.bucket_type, bucket.bucket).is_some()
+        self.own_props(bucket).is_some()
     }
 }
 
@@ -406,7 +407,8 @@ impl Buckets {
         }
     }
 
-    pub(super) fn remove_bucket(&mut self, bucket_type: &[u8], bucket: &[u8]) {
+    pub(super) fn remove_bucket(&mut self, bucket: BucketRef<'_>) {
+        let BucketRef { bucket_type, bucket } = bucket;
         if let Some((type_props, buckets)) = self.buckets_of(bucket_type)
             && let Some(before) = buckets.remove(bucket)
         {

@@ -8,6 +8,7 @@ use crate::members::{Introduction, Member, MemberStatus};
 use crate::membership_error::MembershipError;
 use crate::plan_id::PlanId;
 use crate::staged::StagedChange;
+use quoit_model::key::BucketRef;
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX};
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_planted::planted;
@@ -157,7 +158,8 @@ impl State {
                     }
                 },
                 Change::PutBucket { bucket_type, bucket, props } => {
-                    match self.own_props(bucket_type, bucket) {
+                    let named = BucketRef { bucket_type, bucket };
+                    match self.own_props(named) {
                         None => {
                             let usual = BucketProps::untyped();
                             self.check_members_keep(bucket, &usual, props)?;
@@ -165,7 +167,7 @@ impl State {
                         }
                         Some(known) => {
                             if let Some(differing) = difference(known, props) {
-                                return Err(bucket_contradicts(bucket_type, bucket, differing));
+                                return Err(bucket_contradicts(named, differing));
                             }
                         }
                     }
@@ -309,9 +311,9 @@ fn status_error(member: &Member) -> MembershipError {
     MembershipError::Status { name: member.name.to_string(), status: member.status }
 }
 
-fn bucket_contradicts(bucket_type: &[u8], bucket: &[u8], differing: String) -> MembershipError {
+fn bucket_contradicts(bucket: BucketRef<'_>, differing: String) -> MembershipError {
     let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    let (bucket_type, bucket) = (shown(bucket_type), shown(bucket));
+    let (bucket_type, bucket) = (shown(bucket.bucket_type), shown(bucket.bucket));
     MembershipError::BucketContradicts { bucket_type, bucket, differing }
 }
 

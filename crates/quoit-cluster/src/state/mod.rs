@@ -18,6 +18,7 @@ use crate::{ClusterId, NodeId};
 use buckets::Buckets;
 use cluster_codec::{Cluster, encode_cluster};
 use quoit_model::hash::RingSize;
+use quoit_model::key::BucketRef;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
 use quoit_planted::planted;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 pub use buckets::{ChosenBackend, Placements, PropsEntry, TypeStatus};
 pub(crate) use membership::MembershipCommand;
-pub use raises::NValRaise;
+pub use raises::{NValRaise, RaiseReport};
 
 /// Content of a control file or a snapshot, as read.
 pub(crate) struct StoredState {
@@ -264,7 +265,7 @@ impl State {
                 self.buckets.put_bucket(bucket_type, bucket, props);
             }
             Change::RemoveBucket { bucket_type, bucket } => {
-                self.buckets.remove_bucket(bucket_type, bucket);
+                self.buckets.remove_bucket(BucketRef { bucket_type, bucket });
             }
             Change::PutMember(member) => self.members.put(Arc::clone(member)),
             Change::RemoveMember { id, for_ever } => {

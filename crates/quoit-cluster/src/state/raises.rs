@@ -44,6 +44,15 @@ impl NValRaise {
     }
 }
 
+/// A member's report of its part in the raises, by versions of the state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RaiseReport {
+    /// Version up to which the member knows the raises.
+    pub known: u64,
+    /// Version up to which it has handed over its records of the raised buckets.
+    pub filled: u64,
+}
+
 /// A raise that a decision has made: the type, the bucket, and the former `n_val`.
 pub(super) type Raised = (Arc<[u8]>, Option<Arc<[u8]>>, u32);
 
@@ -86,12 +95,11 @@ impl State {
         self.all_present_tell(|served| served.raises_known >= raised_at)
     }
 
-    /// Returns true if a member has reported that it knows the raises up to version `known`, and has
-    /// handed over its records for those up to version `filled`.
+    /// Returns true if a member has reported as much as this report, or more.
     #[must_use]
-    pub fn has_told_raises(&self, member: NodeId, known: u64, filled: u64) -> bool {
+    pub fn has_told_raises(&self, member: NodeId, report: RaiseReport) -> bool {
         let served = self.layouts.served(member).unwrap_or_default();
-        served.raises_known >= known && served.raises_filled >= filled
+        served.raises_known >= report.known && served.raises_filled >= report.filled
     }
 
     fn all_present_tell(&self, tells: impl Fn(MemberReport) -> bool) -> bool {

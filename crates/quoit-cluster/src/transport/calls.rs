@@ -116,15 +116,29 @@ impl Window {
 
     /// Returns true if a request fits beside the open ones. A single request always fits, whatever its
     /// size.
-    pub(super) fn has_room(
-        self,
-        outstanding_bytes: u64,
-        outstanding_count: u32,
-        size_bytes: u64,
-    ) -> bool {
-        outstanding_count == 0
-            || (outstanding_count < self.calls && outstanding_bytes + size_bytes <= self.bytes)
+    pub(super) fn has_room(self, open: OpenRequests, size_bytes: u64) -> bool {
+        open.count == 0 || (open.count < self.calls && open.bytes + size_bytes <= self.bytes)
     }
+}
+
+/// The requests of a connection that have no last answer yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenRequests {
+    pub(super) bytes: u64,
+    pub(super) count: u32,
+}
+
+/// Number of bytes of a stream that the requester has used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenBytes(pub(super) u32);
+
+/// A request whose frame was appended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SentRequest {
+    pub(super) method: u16,
+    /// Position of its frame in the stream of all frames of the lane.
+    pub(super) begins_at: u64,
+    pub(super) size_bytes: u64,
 }
 
 impl Calls {
@@ -165,7 +179,8 @@ impl Calls {
     /// Checks whether one more request of `size_bytes` may be sent.
     pub(super) fn check_window(&mut self, size_bytes: u64) -> Result<(), CallError> {
         let outstanding_count = self.len();
-        if self.window.has_room(self.outstanding_bytes, outstanding_count, size_bytes) {
+        let open = OpenRequests { bytes: self.outstanding_bytes, count: outstanding_count };
+        if self.window.has_room(open, size_bytes) {
             return Ok(());
         }
         self.too_busy_count += 1;
@@ -180,16 +195,9 @@ impl Calls {
         u32::from(self.sequence) << 16 | index
     }
 
-    /// Adds the call with the number that [`next_id`](Self::next_id) returned. `begins_at` is
-    /// the position of its frame.
-    pub(super) fn begin(
-        &mut self,
-        taker: AnswerReceiver,
-        method: u16,
-        begins_at: u64,
-        size_bytes: u64,
-        now: Instant,
-    ) {
+    /// Adds the call with the number that [`next_id`](Self::next_id) returned.
+    pub(super) fn begin(&mut self, taker: AnswerReceiver, sent: SentRequest, now: Instant) {
+        let SentRequest { method, begins_at, size_bytes } = sent;
         self.counts.count(method);
         if self.calls.is_empty() {
             self.progress_at = now;

@@ -44,27 +44,41 @@ impl Internode {
     }
 }
 
-/// Returns a complaint about the clock of the node `name`, which has just told `theirs_us`; `None` if the
-/// clock is right, or one of the two nodes told no time. Times are microseconds since 1970.
-///
-/// Only a clock that is ahead is detected: if a greeting was long under way, its sender seems to be
-/// behind. Each of two nodes greets the other, so one of them notices the difference.
-pub(super) fn complaint(
-    name: &str,
-    theirs_us: u64,
-    own_name: &str,
-    own_us: Option<u64>,
-) -> Option<String> {
-    let own_us = own_us.filter(|_| theirs_us != 0)?;
-    let ahead = Duration::from_micros(theirs_us.saturating_sub(own_us));
-    (ahead > AHEAD_MAX).then(|| {
-        format!(
-            "the clock of {name} is {:.1} s ahead of that of {own_name}, and no more than {} ms are \
-             taken: set both clocks (NTP)",
-            ahead.as_secs_f64(),
-            AHEAD_MAX.as_millis()
-        )
-    })
+/// The time of a node's clock.
+#[derive(Clone, Copy)]
+pub(super) struct NodeTime<'n> {
+    /// Name of the node.
+    pub(super) name: &'n str,
+    /// Microseconds since 1970; `None` if the node tells no time.
+    pub(super) unix_us: Option<u64>,
+}
+
+impl<'n> NodeTime<'n> {
+    /// The time that a peer has told in its greeting. Older nodes, and nodes without a clock to compare, tell
+    /// 0.
+    pub(super) fn told(name: &'n str, unix_us: u64) -> Self {
+        Self { name, unix_us: Some(unix_us).filter(|unix_us| *unix_us != 0) }
+    }
+
+    /// Returns this node's complaint about the clock of a peer, which has just told its time; `None` if the
+    /// clock is right, or one of the two nodes tells no time.
+    ///
+    /// Only a clock that is ahead is detected: if a greeting was long under way, its sender seems to be
+    /// behind. Each of two nodes greets the other, so one of them notices the difference.
+    pub(super) fn complaint_about(&self, peer: &NodeTime<'_>) -> Option<String> {
+        let (own_us, peer_us) = self.unix_us.zip(peer.unix_us)?;
+        let ahead = Duration::from_micros(peer_us.saturating_sub(own_us));
+        (ahead > AHEAD_MAX).then(|| {
+            format!(
+                "the clock of {} is {:.1} s ahead of that of {}, and no more than {} ms are taken: set both \
+                 clocks (NTP)",
+                peer.name,
+                ahead.as_secs_f64(),
+                self.name,
+                AHEAD_MAX.as_millis()
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +87,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_ahead_is_complained_of_with_both_names() {
-        let of = |theirs_us, own_us| complaint("a", theirs_us, "b", own_us);
+        let of = |peer_us, own_us| {
+            let own = NodeTime { name: "b", unix_us: own_us };
+            own.complaint_about(&NodeTime::told("a", peer_us))
+        };
         assert_eq!(of(10_500_000, Some(10_000_000)), None);
         assert_eq!(of(10_000_000, Some(3_600_000_000)), None, "the other will complain");
         assert_eq!(of(0, Some(10)), None, "an older node tells no time");

@@ -4,7 +4,7 @@
 //! refusal. Each side checks the other's version, identity, clock, and the versions that active bucket
 //! types need; the listener also checks the cluster and the membership.
 
-use super::clocks;
+use super::clocks::NodeTime;
 use super::context::Context;
 use super::error::Fault;
 use super::network::Stream;
@@ -309,7 +309,8 @@ fn check_versions(context: &Context, other: &Newcomer) -> Result<(), NotAdmitted
 fn clock_complaint(context: &Context, theirs: &Hello) -> Option<String> {
     let own = &context.settings;
     let own_us = own.clock.as_ref().map(|clock| clock.0.unix_us());
-    clocks::complaint(&theirs.node_name, theirs.unix_us, &own.node_name, own_us)
+    let peer = NodeTime::told(&theirs.node_name, theirs.unix_us);
+    NodeTime { name: &own.node_name, unix_us: own_us }.complaint_about(&peer)
 }
 
 fn newcomer(hello: &Hello) -> Newcomer {

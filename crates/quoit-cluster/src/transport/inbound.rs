@@ -1,10 +1,10 @@
 //! The serving end of a connection on which another node sends requests.
 
-use super::Window;
 use super::error::Fault;
 use super::greeting::Greeted;
 use super::outbox::{FailedWrite, Inner, Outbox, Urgency};
 use super::statistics::{MethodCounts, ServiceStatistics};
+use super::{OpenRequests, TakenBytes, Window};
 use parking_lot::MutexGuard;
 use prost::Message;
 use quoit_number::saturating_u64;
@@ -167,10 +167,10 @@ impl Inbound {
     }
 
     /// Notes that the requester has used bytes of a stream.
-    pub(super) fn extend_window(&self, call: u32, taken_bytes: u32) {
+    pub(super) fn extend_window(&self, call: u32, taken: TakenBytes) {
         let mut inner = self.outbox.lock();
         let waiting = inner.state.streams.get_mut(&call).and_then(|stream| {
-            stream.window_bytes = stream.window_bytes.saturating_add(i64::from(taken_bytes));
+            stream.window_bytes = stream.window_bytes.saturating_add(i64::from(taken.0));
             stream.waiting.take().filter(|_| stream.window_bytes > 0)
         });
         drop(inner);
@@ -198,7 +198,7 @@ impl Inbound {
         let serving = &mut inner.state;
         serving.requests.count(method);
         let (bytes, count) = (serving.outstanding_bytes, serving.outstanding_count);
-        if !self.window.has_room(bytes, count, request.size_bytes) {
+        if !self.window.has_room(OpenRequests { bytes, count }, request.size_bytes) {
             let Window { bytes: window_bytes, calls: window_calls } = self.window;
             return Err(Fault::WindowExceeded { window_bytes, window_calls });
         }

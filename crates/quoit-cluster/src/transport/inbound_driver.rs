@@ -1,5 +1,6 @@
 //! The task of a connection on which another node sends requests.
 
+use super::TakenBytes;
 use super::context::Context;
 use super::error::Fault;
 use super::greeting::Greeted;
@@ -167,7 +168,7 @@ impl InboundDriver {
             Some(FrameKind::Window) => {
                 let taken_bytes =
                     frame.payload[..].try_into().map_err(|_| Fault::OutOfPlace { kind })?;
-                self.inbound.extend_window(call, u32::from_be_bytes(taken_bytes));
+                self.inbound.extend_window(call, TakenBytes(u32::from_be_bytes(taken_bytes)));
             }
             // Frames of unknown kinds, from newer nodes, are skipped.
             None | Some(FrameKind::Ping) => {}

@@ -65,7 +65,7 @@ pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
 pub use settings::{InternodeSettings, Limits, NodeClock};
 pub use statistics::{MethodCounts, PeerStatistics, ServiceStatistics, Traffic};
 
-use calls::Window;
+use calls::{OpenRequests, TakenBytes, Window};
 use error::Fault;
 use quoit_wire::internode::{InternodeDecoder, LANE_LARGE, LANE_SMALL};
 use service::Services;

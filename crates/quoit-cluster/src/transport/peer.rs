@@ -1,7 +1,7 @@
 //! Another node: calls to it, and this node's opinion about it.
 
 use super::Lane;
-use super::calls::{AnswerReceiver, Status};
+use super::calls::{AnswerReceiver, SentRequest, Status, TakenBytes};
 use super::error::CallError;
 use super::lane::LaneState;
 use super::outbox::Urgency;
@@ -284,7 +284,8 @@ impl Peer {
             replies.add_stream(stream.clone());
         }
         let taker = AnswerReceiver { sink: replies.begin(), slot, stream };
-        inner.state.begin(taker, method, begins_at, size_bytes, Instant::now());
+        let sent = SentRequest { method, begins_at, size_bytes };
+        inner.state.begin(taker, sent, Instant::now());
         state.publish(&inner.state);
         // A lone call is written at once. If others are open, the driver gathers what their tasks append.
         let is_only = inner.state.len() == 1;
@@ -298,8 +299,8 @@ impl Peer {
     }
 
     /// Lets the stream `call` send this many more bytes.
-    pub(super) fn extend_window(&self, lane: Lane, call: u32, taken_bytes: u32) {
-        self.tell(lane, FramePrefix::new(FrameKind::Window, call), &taken_bytes.to_be_bytes());
+    pub(super) fn extend_window(&self, lane: Lane, call: u32, taken: TakenBytes) {
+        self.tell(lane, FramePrefix::new(FrameKind::Window, call), &taken.0.to_be_bytes());
     }
 
     /// Sends a frame about a call that is still open.

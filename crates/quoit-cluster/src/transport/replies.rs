@@ -1,8 +1,8 @@
 //! Gathering of the answers to the calls of one request.
 
-use super::Lane;
 use super::error::CallError;
 use super::peer::Peer;
+use super::{Lane, TakenBytes};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_number::length_u32;
@@ -179,7 +179,8 @@ impl GatheredAnswer {
         {
             let taken_bytes = reply.header.len() + reply.payload.len();
             // No frame is longer than 4 GiB.
-            stream.peer.extend_window(stream.lane, stream.call, length_u32(taken_bytes));
+            let taken = TakenBytes(length_u32(taken_bytes));
+            stream.peer.extend_window(stream.lane, stream.call, taken);
         }
         answered
     }

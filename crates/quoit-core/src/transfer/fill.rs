@@ -25,7 +25,7 @@ use crate::delivery::progress::Kind;
 use crate::placement::primaries;
 use crate::reap_records::ReapRecord;
 use bytes::Bytes;
-use quoit_cluster::{NodeId, Peer, State};
+use quoit_cluster::{NodeId, Peer, RaiseReport, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_planted::planted;
@@ -128,10 +128,11 @@ impl Transfers {
     pub(super) async fn report_fills(&self, state: &State) {
         let raised_at = state.raised_at();
         let filled = self.fills.lock().filled.min(raised_at);
-        if raised_at == 0 || state.has_told_raises(state.node_id(), raised_at, filled) {
+        let report = RaiseReport { known: raised_at, filled };
+        if raised_at == 0 || state.has_told_raises(state.node_id(), report) {
             return;
         }
-        if let Err(fault) = self.local.control.report_raises(raised_at, filled).await {
+        if let Err(fault) = self.local.control.report_raises(report).await {
             tracing::debug!(%fault, "filled copies could not be reported");
         }
     }

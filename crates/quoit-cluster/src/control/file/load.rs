@@ -13,6 +13,7 @@ use crate::state::cluster_codec::{decode_cluster, decode_layout};
 use crate::{ClusterId, NodeId};
 use prost::Message as _;
 use quoit_model::hash::RingSize;
+use quoit_model::key::BucketRef;
 use quoit_model::layout::Layout;
 use quoit_wire::internode::control::MemberMessage;
 use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
@@ -190,7 +191,7 @@ fn decode_bucket_row(key: &[u8], json: &[u8]) -> Result<Change, String> {
         .split_first_chunk::<2>()
         .and_then(|(length, names)| names.split_at_checked(u16::from_be_bytes(*length).into()))
         .ok_or_else(|| "the name of a bucket is cut off".to_owned())?;
-    decode_bucket(bucket_type, bucket, json)
+    decode_bucket(BucketRef { bucket_type, bucket }, json)
 }
 
 fn decode_member_row(id: &[u8], value: &[u8]) -> Result<Change, String> {

@@ -18,10 +18,11 @@ use crate::members::Members;
 use crate::state::State;
 use openraft::entry::RaftPayload as _;
 use prost::Message;
+use quoit_model::key::BucketRef;
 use quoit_model::store_opening::LastOpening;
 use quoit_planted::planted;
 use quoit_wire::internode::control::{
-    Ballot, ClusterMessage, LogEntry, Position, StoredElectorate,
+    Ballot, ClusterMessage, LogEntry, Position, Started, StoredElectorate,
 };
 use redb::{Database, ReadableDatabase, ReadableTable, WriteTransaction};
 use std::fmt;
@@ -148,9 +149,9 @@ impl ControlFile {
     pub(crate) fn note_start(
         &self,
         node: NodeId,
-        starts: u64,
-        boot_id: u64,
+        started: Started,
     ) -> Result<(bool, u64), CommitError> {
+        let Started { starts, boot_id } = started;
         let known = self.with(|database| {
             let transaction = database.begin_read()?;
             match transaction.open_table(STARTS) {
@@ -399,11 +400,11 @@ fn put_bucket(transaction: &WriteTransaction, change: &Change) -> Result<(), red
         }
         Change::PutBucket { bucket_type, bucket, props } => {
             let value = encode_props(props);
-            let key = bucket_key(bucket_type, bucket);
+            let key = bucket_key(BucketRef { bucket_type, bucket });
             transaction.open_table(BUCKET_PROPS)?.insert(key.as_slice(), value.as_bytes())?;
         }
         Change::RemoveBucket { bucket_type, bucket } => {
-            let key = bucket_key(bucket_type, bucket);
+            let key = bucket_key(BucketRef { bucket_type, bucket });
             transaction.open_table(BUCKET_PROPS)?.remove(key.as_slice())?;
         }
         Change::Rule(rule) => put_rule(transaction, rule)?,
@@ -431,7 +432,8 @@ fn put_rule(
 
 /// Returns a key of `BUCKET_PROPS`: the length of the type's name (16-bit big-endian), the type's
 /// name, the bucket's name.
-fn bucket_key(bucket_type: &[u8], bucket: &[u8]) -> Vec<u8> {
+fn bucket_key(bucket: BucketRef<'_>) -> Vec<u8> {
+    let BucketRef { bucket_type, bucket } = bucket;
     let type_bytes = u16::try_from(bucket_type.len()).expect("checked names are below 64 KiB");
     let mut key = Vec::with_capacity(2 + bucket_type.len() + bucket.len());
     key.extend_from_slice(&type_bytes.to_be_bytes());

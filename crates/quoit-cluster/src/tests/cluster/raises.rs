@@ -1,6 +1,7 @@
 //! Raises of an `n_val`, until the added replicas are filled.
 
 use super::*;
+use crate::RaiseReport;
 use crate::tests::updates;
 use quoit_model::key::BucketRef;
 use serde_json::json;
@@ -24,6 +25,10 @@ async fn set_n_val(cluster: &TestCluster, bucket: BucketRef<'_>, n_val: u32) {
     cluster.until_equal().await;
 }
 
+fn report(known: u64, filled: u64) -> RaiseReport {
+    RaiseReport { known, filled }
+}
+
 /// Returns the number of first primaries that have all records of the bucket.
 fn filled(cluster: &TestCluster) -> u32 {
     let state = cluster.state(2);
@@ -38,7 +43,7 @@ async fn a_raise_is_over_when_all_members_have_told_that_they_are_through() {
     assert_eq!(filled(&cluster), 2);
     for number in 1..=3 {
         assert!(!cluster.state(1).all_know_raises());
-        cluster.control(number).report_raises(raised_at, 0).await.unwrap();
+        cluster.control(number).report_raises(report(raised_at, 0)).await.unwrap();
     }
     cluster.until_equal().await;
     assert!(cluster.state(1).all_know_raises());
@@ -48,7 +53,7 @@ async fn a_raise_is_over_when_all_members_have_told_that_they_are_through() {
         cluster.crash(2);
         cluster.start(2).await;
         cluster.until_equal().await;
-        cluster.control(number).report_raises(raised_at, raised_at).await.unwrap();
+        cluster.control(number).report_raises(report(raised_at, raised_at)).await.unwrap();
         cluster.until_equal().await;
     }
     assert_eq!(filled(&cluster), 3);
@@ -63,7 +68,7 @@ async fn a_second_raise_goes_on_from_what_was_filled_before_the_first() {
     set_n_val(&cluster, BUCKET, 3).await;
     assert_eq!((filled(&cluster), cluster.state(1).raises().len()), (1, 1));
     for number in 1..=3 {
-        cluster.control(number).report_raises(first, first).await.unwrap();
+        cluster.control(number).report_raises(report(first, first)).await.unwrap();
     }
     cluster.until_equal().await;
     assert_eq!(filled(&cluster), 1);
@@ -78,7 +83,7 @@ async fn a_type_raises_its_buckets_and_leaves_others_alone() {
     set_n_val(&cluster, own, 2).await;
     for number in 1..=3 {
         let raised_at = cluster.state(1).raised_at();
-        cluster.control(number).report_raises(raised_at, raised_at).await.unwrap();
+        cluster.control(number).report_raises(report(raised_at, raised_at)).await.unwrap();
     }
     cluster.control(1).update_type(TYPE, &updates(json!({ "n_val": 3 }))).await.unwrap();
     cluster.until_equal().await;
