@@ -66,23 +66,16 @@ pub(crate) fn selection(field: &Bytes, terms: Terms) -> Result<IndexSelection, I
     }
     let (min, max) = match FieldKind::of(&field) {
         Some(FieldKind::Binary) => (IndexTerm::Binary(first), IndexTerm::Binary(last)),
-        Some(FieldKind::Integer) => integers(&field, first, last)?,
+        Some(FieldKind::Integer) => (integer(&field, first)?, integer(&field, last)?),
         None => return Err(IndexFault::UnknownFieldType(field)),
     };
     Ok(IndexSelection::Terms { field, min, max })
 }
 
-fn integers(
-    field: &Bytes,
-    first: Bytes,
-    last: Bytes,
-) -> Result<(IndexTerm, IndexTerm), IndexFault> {
-    let bound = |term: Bytes| {
-        IndexInteger::parse(&term)
-            .map(IndexTerm::Integer)
-            .ok_or(IndexFault::NotAnInteger { field: field.clone(), term })
-    };
-    Ok((bound(first)?, bound(last)?))
+fn integer(field: &Bytes, term: Bytes) -> Result<IndexTerm, IndexFault> {
+    IndexInteger::parse(&term)
+        .map(IndexTerm::Integer)
+        .ok_or(IndexFault::NotAnInteger { field: field.clone(), term })
 }
 
 /// True if a query can return terms beside keys when the client asks for them: a range of a field, not of

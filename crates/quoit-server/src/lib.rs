@@ -44,7 +44,7 @@ mod warnings;
 
 pub use audit::{
     AUDIT_FILE_BYTES, AUDIT_FILES_KEPT, AuditEntry, AuditLog, AuditOutcome, AuditSettings,
-    AuditedBuckets, AuditedBucketsError,
+    AuditedBuckets, AuditedBucketsError, AuditedInterface,
 };
 pub use context::{
     ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ReachableListeners,

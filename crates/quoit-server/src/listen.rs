@@ -1,5 +1,6 @@
 //! Listeners, and the life of a server: accepting connections and stopping gracefully.
 
+use crate::audit::AuditedInterface;
 use crate::context::ServerContext;
 use crate::memory::{ConnectionMemory, MemoryBudget};
 use crate::socket::StopSignal;
@@ -182,8 +183,10 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
     let Stream::Tcp(stream) = stream else { return Some(stream) };
     // Boxed, because the task of every connection would reserve space for a handshake otherwise.
     let (via, accepted) = match protocol {
-        Protocol::PbTls => ("pb", Box::pin(context.gate.accept_pb(stream)).await),
-        _ => ("http", Box::pin(context.gate.accept_http(stream)).await),
+        Protocol::PbTls => {
+            (AuditedInterface::Pb, Box::pin(context.gate.accept_pb(stream)).await)
+        }
+        _ => (AuditedInterface::Http, Box::pin(context.gate.accept_http(stream)).await),
     };
     match accepted {
         Ok(stream) => Some(Stream::Tls(stream)),

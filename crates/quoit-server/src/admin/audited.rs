@@ -1,6 +1,6 @@
 //! Audit log entries for changes by operators.
 
-use crate::audit::{AuditEntry, AuditOutcome, REFUSED_BYTES_MAX};
+use crate::audit::{AuditEntry, AuditOutcome, AuditedInterface, REFUSED_BYTES_MAX};
 use crate::http::{HttpConnection, Method, Refusal, Request};
 use serde_json::{Value, json};
 
@@ -29,7 +29,11 @@ pub(super) fn record(
     let details = if is_open { body(request) } else { Value::Null };
     let reason = refusal.map(reason);
     let outcome = reason.as_deref().map_or(AuditOutcome::Done, AuditOutcome::Refused);
-    audit.record(&AuditEntry { outcome, details, ..connection.audit_entry("admin", &what) });
+    audit.record(&AuditEntry {
+        outcome,
+        details,
+        ..connection.audit_entry(AuditedInterface::Admin, &what)
+    });
 }
 
 /// Records a change that was requested in a way that is refused to everyone or from elsewhere. Its body is
@@ -49,7 +53,7 @@ pub(super) fn record_refused(
     let what = &what[..what.floor_char_boundary(REFUSED_BYTES_MAX)];
     let reason = reason(refusal);
     let outcome = AuditOutcome::Refused(&reason);
-    audit.record(&AuditEntry { outcome, ..connection.audit_entry("admin", what) });
+    audit.record(&AuditEntry { outcome, ..connection.audit_entry(AuditedInterface::Admin, what) });
 }
 
 fn what(method: Method, names: &[&[u8]]) -> String {

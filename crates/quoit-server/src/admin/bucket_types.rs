@@ -98,16 +98,14 @@ impl HttpConnection {
     }
 
     /// Shows, changes or resets the properties of a bucket. Answers with the resulting properties.
-    pub(super) async fn bucket_props_command(
+    pub(super) async fn props_of_bucket(
         &mut self,
         request: &Request,
         method: Method,
-        bucket_type: &[u8],
-        bucket: &[u8],
+        bucket: BucketRef<'_>,
     ) -> Result<Value, Refusal> {
         allow(method, &[Method::Get, Method::Head, Method::Put, Method::Delete])?;
         let control = self.context.store.control();
-        let bucket = BucketRef { bucket_type, bucket };
         let changed = match method {
             Method::Put => control.set_bucket_props(bucket, &updates(request)?).await,
             Method::Delete => control.reset_bucket_props(bucket).await,
@@ -117,7 +115,7 @@ impl HttpConnection {
         let state = control.read();
         match state.bucket_props_json(bucket) {
             Ok(props) => Ok(json!({"props": props})),
-            Err(_) => Err(refusal(&ChangeError::NoSuchType { name: shown(bucket_type) })),
+            Err(_) => Err(refusal(&ChangeError::NoSuchType { name: shown(bucket.bucket_type) })),
         }
     }
 }

@@ -18,6 +18,7 @@ mod trees;
 
 use crate::http::{HttpConnection, Method, Refusal, Request};
 use quoit_cluster::{ChangeError, MembershipError, TrustError};
+use quoit_model::key::BucketRef;
 use quoit_model::props::{PropUpdates, TypeError, TypeState};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -118,7 +119,7 @@ impl HttpConnection {
             [b"transfer-limits"] => self.transfer_limits(request, method, query).await?,
             [b"bucket-types", rest @ ..] => self.bucket_types(request, method, rest).await?,
             [b"types", bucket_type, b"buckets", bucket, b"props"] => {
-                self.bucket_props_command(request, method, bucket_type, bucket).await?
+                self.props_of_bucket(request, method, BucketRef { bucket_type, bucket }).await?
             }
             _ => return Err(no_such_path()),
         })

@@ -1,6 +1,6 @@
 //! Buckets for which every operation is recorded.
 
-use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 
@@ -27,11 +27,11 @@ impl AuditedBuckets {
 
     /// True if operations on this bucket are recorded. Costs at most two look-ups and no allocation.
     #[must_use]
-    pub fn has(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
-        match self.types.get(bucket_type) {
+    pub fn has(&self, bucket: BucketRef<'_>) -> bool {
+        match self.types.get(bucket.bucket_type) {
             None => false,
             Some(OfType::All) => true,
-            Some(OfType::Named(names)) => names.contains(bucket),
+            Some(OfType::Named(names)) => names.contains(bucket.bucket),
         }
     }
 }
@@ -84,9 +84,11 @@ mod tests {
             ("logs", "carts", false),
             ("maps", "anything", true),
         ] {
-            assert_eq!(chosen.has(bucket_type.as_bytes(), bucket.as_bytes()), is_in, "{bucket}");
+            let named =
+                BucketRef { bucket_type: bucket_type.as_bytes(), bucket: bucket.as_bytes() };
+            assert_eq!(chosen.has(named), is_in, "{bucket}");
         }
-        assert!(!AuditedBuckets::default().has(b"default", b"carts"));
+        assert!(!AuditedBuckets::default().has(BucketRef::untyped(b"carts")));
         for bad in ["/b", "t/", "a,/"] {
             let fault = bad.parse::<AuditedBuckets>().expect_err(bad).to_string();
             assert!(fault.contains("TYPE/BUCKET"), "{fault}");

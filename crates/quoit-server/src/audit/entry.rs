@@ -23,8 +23,8 @@ pub struct AuditEntry<'a> {
     pub user: Option<&'a str>,
     /// The client's address; `None` for the administration socket.
     pub from: Option<IpAddr>,
-    /// The interface: `pb`, `http`, `admin`.
-    pub via: &'a str,
+    /// The interface that the client used.
+    pub via: AuditedInterface,
     /// Name of the operation: that of its permission or of its command.
     pub what: &'a str,
     /// Outcome of the operation.
@@ -34,10 +34,31 @@ pub struct AuditEntry<'a> {
     pub details: Value,
 }
 
+/// An interface of the node, as the audit log names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditedInterface {
+    /// Protocol Buffers.
+    Pb,
+    /// HTTP.
+    Http,
+    /// The administration API, over HTTP or at the local socket.
+    Admin,
+}
+
+impl AuditedInterface {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pb => "pb",
+            Self::Http => "http",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 impl<'a> AuditEntry<'a> {
     /// Creates an entry for an operation that was carried out, without user and address.
     #[must_use]
-    pub fn new(via: &'a str, what: &'a str) -> AuditEntry<'a> {
+    pub fn new(via: AuditedInterface, what: &'a str) -> AuditEntry<'a> {
         let outcome = AuditOutcome::Done;
         AuditEntry { user: None, from: None, via, what, outcome, details: Value::Null }
     }
@@ -47,7 +68,7 @@ impl<'a> AuditEntry<'a> {
         let mut line = Map::new();
         let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
         put("time", now().into());
-        put("via", self.via.into());
+        put("via", self.via.as_str().into());
         put("what", self.what.into());
         if let Some(user) = self.user {
             put("user", user.into());

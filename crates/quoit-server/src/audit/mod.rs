@@ -17,7 +17,7 @@ mod file;
 mod of_clients;
 
 pub use buckets::{AuditedBuckets, AuditedBucketsError};
-pub use entry::{AuditEntry, AuditOutcome};
+pub use entry::{AuditEntry, AuditOutcome, AuditedInterface};
 pub(crate) use of_clients::{PropsChange, REFUSED_BYTES_MAX};
 
 use crate::refusal_rate::RefusalRate;
@@ -137,7 +137,7 @@ mod tests {
         AuditEntry {
             user: Some("alice"),
             from: Some([10, 0, 0, 1].into()),
-            ..AuditEntry::new("http", what)
+            ..AuditEntry::new(AuditedInterface::Http, what)
         }
     }
 

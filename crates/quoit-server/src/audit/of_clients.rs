@@ -1,6 +1,6 @@
 //! Entries of the audit log for operations of clients.
 
-use super::{AuditEntry, AuditLog, AuditOutcome};
+use super::{AuditEntry, AuditLog, AuditOutcome, AuditedInterface};
 use crate::security::{On, RequiredPermission};
 use quoit_cluster::ChangeError;
 use quoit_model::key::BucketRef;
@@ -61,7 +61,7 @@ fn subject(need: &RequiredPermission<'_>) -> Value {
     let mut subject = match need.on {
         On::Any => return Value::Null,
         On::Type(bucket_type) => json!({"type": text(bucket_type)}),
-        On::Bucket(bucket_type, bucket) => {
+        On::Bucket(BucketRef { bucket_type, bucket }) => {
             json!({"type": text(bucket_type), "bucket": text(bucket)})
         }
     };
@@ -115,7 +115,7 @@ impl AuditLog {
             return;
         }
         let is_chosen = match need.on {
-            On::Bucket(bucket_type, bucket) => self.buckets.has(bucket_type, bucket),
+            On::Bucket(bucket) => self.buckets.has(bucket),
             On::Type(_) | On::Any => false,
         };
         let outcome = match denied {
@@ -130,7 +130,12 @@ impl AuditLog {
 
     /// Records a handshake that failed because of the client's certificate. Other failures mostly come from
     /// programs that do not use TLS.
-    pub(crate) fn record_failed_handshake(&self, via: &str, fault: &io::Error, address: IpAddr) {
+    pub(crate) fn record_failed_handshake(
+        &self,
+        via: AuditedInterface,
+        fault: &io::Error,
+        address: IpAddr,
+    ) {
         if !self.is_on()
             || !quoit_tls::is_refused_certificate(fault)
             || !self.logins.has_room(Instant::now())
@@ -152,7 +157,7 @@ impl AuditLog {
     }
 
     /// Records a refused login. The name is as sent, truncated to the longest valid length.
-    pub(crate) fn record_refused_login(&self, via: &str, user: &str, address: IpAddr) {
+    pub(crate) fn record_refused_login(&self, via: AuditedInterface, user: &str, address: IpAddr) {
         if !self.is_on() || !self.logins.has_room(Instant::now()) {
             return;
         }

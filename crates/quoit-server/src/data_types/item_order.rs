@@ -48,21 +48,24 @@ pub(crate) struct ItemOrder {
 #[derive(Debug)]
 pub(crate) struct Stopping;
 
+/// Maximum ratio of the size of the items in an answer to their size in the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextCopies(pub(crate) usize);
+
 impl ItemOrder {
-    /// Creates the order for a value of `size_bytes` in the store, whose items fill the buffer from `start`
-    /// on; `None` if it stays unsorted.
-    pub(crate) fn of(size_bytes: usize, start: usize) -> Option<Self> {
+    /// Creates the order for a value of `size_bytes` in the store, whose items follow the present contents
+    /// of the buffer `out`; `None` if it stays unsorted.
+    pub(crate) fn of(size_bytes: usize, out: &[u8]) -> Option<Self> {
         (size_bytes <= SORTED_BYTES_MAX).then(|| Self {
             names: Vec::with_capacity(size_bytes),
             items: Vec::with_capacity(size_bytes / ITEM_BYTES_MIN + SHORTER_COUNT_MAX),
-            start,
+            start: out.len(),
         })
     }
 
-    /// Upper bound of the memory in bytes for the order of such a value, and for a second copy of its items,
-    /// which take up to `text_copies` times the stored size.
-    pub(crate) const fn room_bytes(size_bytes: usize, text_copies: usize) -> usize {
-        if size_bytes <= SORTED_BYTES_MAX { size_bytes * (ORDER_COPIES + text_copies) } else { 0 }
+    /// Upper bound of the memory in bytes for the order of such a value, and for a second copy of its items.
+    pub(crate) const fn room_bytes(size_bytes: usize, texts: TextCopies) -> usize {
+        if size_bytes <= SORTED_BYTES_MAX { size_bytes * (ORDER_COPIES + texts.0) } else { 0 }
     }
 
     /// Adds an item that was written at this range of the buffer.
@@ -139,7 +142,7 @@ mod tests {
                 .prop_map(|elements| elements.into_iter().collect::<Vec<_>>())
                 .prop_shuffle(),
         ) {
-            let (mut order, mut out) = (ItemOrder::of(100, 1).expect("small"), b"[".to_vec());
+            let (mut order, mut out) = (ItemOrder::of(100, b"[").expect("small"), b"[".to_vec());
             for (place, element) in elements.iter().enumerate() {
                 if place > 0 {
                     out.push(b',');
@@ -175,20 +178,20 @@ mod tests {
         for count in [5_000u32, 60_000] {
             let elements = (0..=u16::MAX).map(u16::to_be_bytes).take(count as usize);
             let size_bytes = count as usize * ITEM_BYTES_MIN;
-            let mut order = ItemOrder::of(size_bytes, 7).expect("small");
+            let mut order = ItemOrder::of(size_bytes, &[0; 7]).expect("small");
             for (place, element) in elements.enumerate() {
                 order.note(&ShownItem::Element(&element), 7 + place..8 + place);
             }
             let places_bytes = order.items.capacity() * size_of::<ItemPlace>();
             let bytes = order.names.capacity() + places_bytes;
-            assert!(bytes <= ItemOrder::room_bytes(size_bytes, 0), "{count}: {bytes}");
+            assert!(bytes <= ItemOrder::room_bytes(size_bytes, TextCopies(0)), "{count}: {bytes}");
         }
     }
 
     #[tokio::test]
     async fn what_is_before_the_items_stays_when_many_are_sorted_on_another_thread() {
         let mut out = b"before".to_vec();
-        let mut order = ItemOrder::of(1 << 20, out.len()).expect("small");
+        let mut order = ItemOrder::of(1 << 20, &out).expect("small");
         let elements: Vec<_> = (0..20_000u16).map(|number| (!number).to_be_bytes()).collect();
         for element in &elements {
             let start = out.len();

@@ -1,7 +1,7 @@
 //! A large set or map in JSON, encoded as its elements or fields come from the store.
 
 use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
-use super::{ItemOrder, Stopping};
+use super::{ItemOrder, Stopping, TextCopies};
 use crate::memory::{MemoryReservation, NoRoom};
 use bytes::Bytes;
 use quoit_core::{ItemSink, StreamedItems};
@@ -87,7 +87,7 @@ impl ItemSink for StreamedJson<'_> {
         self.out.truncate(self.start);
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let text_bytes = size_bytes.saturating_mul(TEXT_COPIES);
-        let order_bytes = ItemOrder::room_bytes(size_bytes, ESCAPED_COPIES);
+        let order_bytes = ItemOrder::room_bytes(size_bytes, TextCopies(ESCAPED_COPIES));
         self.refused = self.reservation.hold(text_bytes.saturating_add(order_bytes)).err();
         if self.refused.is_some() {
             return;
@@ -98,7 +98,7 @@ impl ItemSink for StreamedJson<'_> {
         self.out.push(if self.is_map { b'{' } else { b'[' });
         self.context = items.context.filter(|_| self.includes_context);
         (self.has_items, self.fault) = (false, None);
-        self.order = ItemOrder::of(size_bytes, self.out.len());
+        self.order = ItemOrder::of(size_bytes, self.out);
     }
 
     fn item(&mut self, item: ShownItem<'_>) {

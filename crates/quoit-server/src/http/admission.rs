@@ -5,7 +5,7 @@ use super::head::{Head, Method};
 use super::needs::{Access, access};
 use super::refusal::Refusal;
 use super::route::Route;
-use crate::audit::AuditEntry;
+use crate::audit::{AuditEntry, AuditedInterface};
 use crate::security::{AccessState, Claim, Credentials, Login, RequiredPermission};
 use serde_json::json;
 use tokio::time::Instant;
@@ -95,7 +95,7 @@ impl HttpConnection {
         if checked.is_ok() && !self.context.audit.records_allowed() {
             return Ok(());
         }
-        let by = self.audit_entry("http", need.permission.name());
+        let by = self.audit_entry(AuditedInterface::Http, need.permission.name());
         self.context.audit.record_checked(by, need, checked.as_ref().err().map(String::as_str));
         checked.map_err(|text| {
             self.context.gate.note_denied();
@@ -104,7 +104,11 @@ impl HttpConnection {
     }
 
     /// Begins an audit log entry for an operation of this client.
-    pub(crate) fn audit_entry<'a>(&'a self, via: &'a str, what: &'a str) -> AuditEntry<'a> {
+    pub(crate) fn audit_entry<'a>(
+        &'a self,
+        via: AuditedInterface,
+        what: &'a str,
+    ) -> AuditEntry<'a> {
         let from = (!self.is_operator).then_some(self.address);
         AuditEntry { user: self.session.user(), from, ..AuditEntry::new(via, what) }
     }
@@ -177,7 +181,7 @@ impl HttpConnection {
         let claim = Claim { user, password, certificate, address: self.address };
         let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
         if login.is_none() {
-            self.context.audit.record_refused_login("http", user, self.address);
+            self.context.audit.record_refused_login(AuditedInterface::Http, user, self.address);
         }
         login
     }

@@ -29,6 +29,15 @@ pub enum Verdict {
     Failed,
 }
 
+/// Times in seconds since 1970 with which conditions are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadTimes {
+    /// Time of the object's last write.
+    pub last_modified_secs: u64,
+    /// Time of the request.
+    pub now_secs: u64,
+}
+
 impl ReadConditions {
     /// The conditions in a request's headers. Invalid dates are ignored.
     pub fn of(head: &Head) -> Self {
@@ -49,7 +58,8 @@ impl ReadConditions {
     }
 
     /// Evaluates the conditions for an object that exists.
-    pub fn verdict(&self, etag: &[u8], last_modified_secs: u64, now_secs: u64) -> Verdict {
+    pub fn verdict(&self, etag: &[u8], times: ReadTimes) -> Verdict {
+        let ReadTimes { last_modified_secs, now_secs } = times;
         if self.any_match.as_ref().is_some_and(|tags| !matches(tags, etag))
             || self.unmodified_since_secs.is_some_and(|since| last_modified_secs > since)
         {
@@ -149,7 +159,8 @@ mod tests {
     }
 
     fn verdict(headers: &str) -> Verdict {
-        ReadConditions::of(&head(headers)).verdict(b"tag", MODIFIED_SECS, NOW_SECS)
+        let times = ReadTimes { last_modified_secs: MODIFIED_SECS, now_secs: NOW_SECS };
+        ReadConditions::of(&head(headers)).verdict(b"tag", times)
     }
 
     #[test]

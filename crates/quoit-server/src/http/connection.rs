@@ -5,6 +5,7 @@
 //! connection waits for the client.
 
 use super::admission::KnownProof;
+use super::csrf::Scheme;
 use super::head::{Head, HeadFault, Method};
 use super::kinds::{check_md5, takes_documents, tells_all_figures, weight_of};
 use super::negotiate::accepts_media_type;
@@ -412,7 +413,7 @@ impl HttpConnection {
                 Ok(())
             }
             Route::Datatype(bucket, Some(key)) if method != Method::Post => {
-                self.get_datatype(request, &bucket, &key, query).await
+                self.get_datatype(request, &RecordName { bucket, key }, query).await
             }
             Route::Datatype(bucket, key) => {
                 self.post_datatype(request, &bucket, key.as_deref(), query).await
@@ -450,12 +451,12 @@ impl HttpConnection {
         if !csrf::is_of_page(head) {
             return Ok(());
         }
-        let (checks_referer, is_tls) =
-            (self.context.settings.secure_referer_check, self.socket.is_tls());
-        if self.is_local && !is_tls {
+        let checks_referer = self.context.settings.secure_referer_check;
+        let scheme = if self.socket.is_tls() { Scheme::Https } else { Scheme::Http };
+        if self.is_local && scheme == Scheme::Http {
             csrf::check_host(head, checks_referer, &self.context.node_name)?;
         }
-        csrf::check(head, checks_referer, is_tls)
+        csrf::check(head, checks_referer, scheme)
     }
 
     /// Refuses requests that a browser sent for a web page to resources of indexes, folds and queues: all

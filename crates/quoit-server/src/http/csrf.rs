@@ -3,6 +3,15 @@
 use super::head::{Head, Method};
 use super::refusal::Refusal;
 
+/// The scheme of the URLs by which this server is reached on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// Without TLS.
+    Http,
+    /// With TLS.
+    Https,
+}
+
 /// Refuses requests from other sites: those with an `Origin` of `null`, and those with a `Referer` (or, for
 /// methods that change something, an `Origin`) whose scheme, host or port differ from this server's, as the
 /// request's `Host` gives it.
@@ -10,10 +19,10 @@ use super::refusal::Refusal;
 /// # Errors
 ///
 /// Status 403 for such requests.
-pub fn check(head: &Head, checks_referer: bool, is_tls: bool) -> Result<(), Refusal> {
+pub fn check(head: &Head, checks_referer: bool, scheme: Scheme) -> Result<(), Refusal> {
     let null_origin = head.get("origin") == Some(b"null");
     let is_foreign =
-        |name: &str| head.get(name).is_some_and(|value| !is_own(value, head.get("host"), is_tls));
+        |name: &str| head.get(name).is_some_and(|value| !is_own(value, head.get("host"), scheme));
     let changes = !matches!(head.method, Some(Method::Get | Method::Head));
     let foreign = is_foreign("referer") || (changes && is_foreign("origin"));
     if null_origin || (checks_referer && foreign) {
@@ -62,20 +71,22 @@ pub fn is_of_page(head: &Head) -> bool {
     head.has_any(&["origin", "referer", "sec-fetch-site"])
 }
 
-fn is_own(referer: &[u8], host: Option<&[u8]>, is_tls: bool) -> bool {
-    let scheme: &[u8] = if is_tls { b"https://" } else { b"http://" };
-    let (Some(start), Some(host)) = (referer.get(..scheme.len()), host) else { return false };
-    if !start.eq_ignore_ascii_case(scheme) {
+fn is_own(referer: &[u8], host: Option<&[u8]>, scheme: Scheme) -> bool {
+    let (beginning, port): (&[u8], &[u8]) = match scheme {
+        Scheme::Http => (b"http://", b":80"),
+        Scheme::Https => (b"https://", b":443"),
+    };
+    let (Some(start), Some(host)) = (referer.get(..beginning.len()), host) else { return false };
+    if !start.eq_ignore_ascii_case(beginning) {
         return false;
     }
-    let rest = &referer[scheme.len()..];
+    let rest = &referer[beginning.len()..];
     let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
     let authority = &rest[..end];
     let authority = match authority.iter().rposition(|byte| *byte == b'@') {
         Some(place) => &authority[place + 1..],
         None => authority,
     };
-    let port: &[u8] = if is_tls { b":443" } else { b":80" };
     strip(authority, port).eq_ignore_ascii_case(strip(host, port))
 }
 
@@ -125,7 +136,7 @@ mod tests {
     fn is_allowed(headers: &str) -> bool {
         let text = format!("PUT / HTTP/1.1\r\nHost: a.example:8098\r\n{headers}\r\n\r\n");
         let head = take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
-        check(&head, true, false).is_ok()
+        check(&head, true, Scheme::Http).is_ok()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Figures by data type, under Riak's names and as metrics.
 
-use super::metrics::{BYTES, COUNTS, TIMES_US, Text, US_PER_SEC};
+use super::metrics::{BYTES, COUNTS, FamilyKind, TIMES_US, Text, US_PER_SEC};
 use super::stats::{Figures, put, put_summary};
 use quoit_core::{
     Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, LatencySummary, Stats,
@@ -83,7 +83,7 @@ pub(super) fn data_type_metrics(text: &mut Text, stats: &Stats) {
         ),
         ("quoit_data_type_merges", "Merges of copies that differed.", DataTypeCounter::Merges),
     ] {
-        text.family(name, help, "counter");
+        text.family(name, help, FamilyKind::Counter);
         for (datatype, snapshot) in &snapshots {
             let total = snapshot.total(counter);
             text.line(format_args!("{name}_total{{datatype=\"{datatype}\"}} {total}"));

@@ -81,14 +81,14 @@ impl HttpConnection {
     pub(super) async fn get_datatype(
         &mut self,
         request: &Request,
-        bucket: &BucketName<'_>,
-        key: &[u8],
+        name: &RecordName<'_>,
         query: &[u8],
     ) -> Result<(), Refusal> {
+        let RecordName { bucket, key } = name;
         let params = DatatypeParams::parse(query, "an integer greater than 0")?;
         self.check_origin(&request.head)?;
         if *bucket.bucket_type == *DEFAULT_BUCKET_TYPE {
-            self.point_to_counter(&bucket.bucket, key);
+            self.point_to_counter(bucket.as_ref().key(key));
             return Ok(());
         }
         if !accepts_media_type(request.head.get_list("accept").as_deref(), JSON) {
@@ -116,12 +116,12 @@ impl HttpConnection {
         };
         let Some(shown) = shown else {
             append_missing(&mut body, datatype);
-            reply(&mut self.out, self.form, 404).body(JSON, &body);
+            reply(&mut self.out, self.form, 404).content_type(JSON).finish(&body);
             return Ok(());
         };
         shown.map_err(|fault| Refusal::Text(406, fault.to_string().into()))?;
         self.hold_answer(body.len())?;
-        reply(&mut self.out, self.form, 200).body(JSON, &body);
+        reply(&mut self.out, self.form, 200).content_type(JSON).finish(&body);
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl HttpConnection {
         let params = DatatypeParams::parse(query, "an integer greater than 0 (or 0 for disabled)")?;
         self.check_origin(&request.head)?;
         if let (DEFAULT_BUCKET_TYPE, Some(key)) = (&*bucket.bucket_type, key) {
-            self.point_to_counter(&bucket.bucket, key);
+            self.point_to_counter(bucket.as_ref().key(key));
             return Ok(());
         }
         let options = params.object.write_options();
@@ -208,23 +208,24 @@ impl HttpConnection {
             }
         });
         if is_shown {
-            answer.body(JSON, &body)
+            answer.content_type(JSON).finish(&body)
         } else {
             answer.finish(b"")
         }
         Ok(())
     }
 
-    fn point_to_counter(&mut self, bucket: &[u8], key: &[u8]) {
+    fn point_to_counter(&mut self, key: KeyRef<'_>) {
         reply(&mut self.out, self.form, 301)
             .lines(|out| {
                 out.extend_from_slice(b"Location: /buckets/");
-                uri::encode_into(out, bucket);
+                uri::encode_into(out, key.bucket.bucket);
                 out.extend_from_slice(b"/counters/");
-                uri::encode_into(out, key);
+                uri::encode_into(out, key.key);
                 out.extend_from_slice(b"\r\n");
             })
-            .body(TEXT, b"Counters in the default bucket-type should use the legacy URL\n");
+            .content_type(TEXT)
+            .finish(b"Counters in the default bucket-type should use the legacy URL\n");
     }
 
     /// GET and HEAD of `/buckets/B/counters/K`.
@@ -242,7 +243,9 @@ impl HttpConnection {
         let options = params.read_options();
         let found = self.context.store.fetch_data_type(name.as_ref(), &options).await?;
         let number = found.as_ref().and_then(counted).ok_or(Refusal::not_found())?;
-        reply(&mut self.out, self.form, 200).body(TEXT, number.to_string().as_bytes());
+        reply(&mut self.out, self.form, 200)
+            .content_type(TEXT)
+            .finish(number.to_string().as_bytes());
         Ok(())
     }
 
@@ -279,7 +282,9 @@ impl HttpConnection {
             .await?;
         match updated.as_ref().and_then(counted) {
             Some(number) => {
-                reply(&mut self.out, self.form, 200).body(TEXT, number.to_string().as_bytes());
+                reply(&mut self.out, self.form, 200)
+                    .content_type(TEXT)
+                    .finish(number.to_string().as_bytes());
             }
             None => reply(&mut self.out, self.form, 204).finish(b""),
         }

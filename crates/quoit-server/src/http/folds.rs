@@ -13,7 +13,7 @@ use quoit_core::{
     Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError, TreeClock,
 };
 use quoit_model::context::encode_riak_context;
-use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::segments::{Segments, TreeSize};
 use quoit_riak::{
     CachedFilter, CachedFilterError, ChangeMethod, FilterError, RangeFilter, SegmentFilter, Tree,
@@ -129,7 +129,8 @@ impl HttpConnection {
         for TreeClock { bucket_type, bucket, key, clock, .. } in clocks {
             gathered.add(bucket.len() + key.len() + FOUND_BYTES)?;
             let clock = encode_riak_context(&clock);
-            put_key_clock(list.item(), &bucket_type, &bucket, &key, &clock)?;
+            let bucket = BucketRef { bucket_type: &bucket_type, bucket: &bucket };
+            put_key_clock(list.item(), bucket.key(&key), &clock)?;
         }
         self.write_text(&list.finish())
     }
@@ -189,7 +190,8 @@ impl HttpConnection {
                 let mut list = JsonList::new("keys-clocks");
                 self.fold_each(range, kind, &mut |_, found| {
                     let FoldFound { key, clock, .. } = found;
-                    Ok(put_key_clock(list.item(), &bucket_type, &bucket, &key, &clock)?)
+                    let bucket = BucketRef { bucket_type: &bucket_type, bucket: &bucket };
+                    Ok(put_key_clock(list.item(), bucket.key(&key), &clock)?)
                 })
                 .await?;
                 self.write_text(&list.finish())
@@ -318,18 +320,13 @@ impl HttpConnection {
 
     fn write_text(&mut self, json: &str) -> Result<(), Refusal> {
         self.hold_answer(json.len())?;
-        reply(&mut self.out, self.form, 200).body(JSON, json.as_bytes());
+        reply(&mut self.out, self.form, 200).content_type(JSON).finish(json.as_bytes());
         Ok(())
     }
 }
 
-fn put_key_clock(
-    item: &mut String,
-    bucket_type: &[u8],
-    bucket: &[u8],
-    key: &[u8],
-    clock: &[u8],
-) -> Result<(), Undecodable> {
+fn put_key_clock(item: &mut String, key: KeyRef<'_>, clock: &[u8]) -> Result<(), Undecodable> {
+    let KeyRef { bucket: BucketRef { bucket_type, bucket }, key } = key;
     item.push('{');
     if bucket_type != DEFAULT_BUCKET_TYPE {
         put_text(item, "bucket-type", bucket_type)?;

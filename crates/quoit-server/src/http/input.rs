@@ -19,6 +19,15 @@ const STEP_BYTES_MAX: usize = 256 * 1024;
 /// Buffers larger than this are freed after the request that needed them, in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
+/// A read of a part of a request.
+#[derive(Clone, Copy)]
+struct ReadStep {
+    /// Buffer space for the read, in bytes.
+    bytes: usize,
+    /// Bytes of the request that are kept in other buffers.
+    elsewhere_bytes: usize,
+}
+
 impl HttpConnection {
     /// The next request, from the buffer or from the socket. Writes the gathered answers before it waits.
     pub(super) async fn next_request(&mut self) -> Result<Request, ConnectionEnd> {
@@ -53,7 +62,7 @@ impl HttpConnection {
     async fn await_line(&mut self) -> Result<(), ConnectionEnd> {
         loop {
             let known = self.input.len();
-            self.fill(READ_BYTES, 0).await?;
+            self.fill(ReadStep { bytes: READ_BYTES, elsewhere_bytes: 0 }).await?;
             let fresh = &self.input[known..];
             let is_first = known == 0;
             if is_first
@@ -76,7 +85,7 @@ impl HttpConnection {
             while self.input.len() < size {
                 let missing = size - self.input.len();
                 let step = missing.min(self.input.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
-                self.fill(step, 0).await?;
+                self.fill(ReadStep { bytes: step, elsewhere_bytes: 0 }).await?;
             }
         }
         Ok(self.input.split_to(size).freeze())
@@ -93,7 +102,8 @@ impl HttpConnection {
             }
             self.begin_transfer();
             let received = body.received_bytes();
-            self.fill(received.clamp(READ_BYTES, STEP_BYTES_MIN), received).await?;
+            let bytes = received.clamp(READ_BYTES, STEP_BYTES_MIN);
+            self.fill(ReadStep { bytes, elsewhere_bytes: received }).await?;
         }
     }
 
@@ -113,8 +123,8 @@ impl HttpConnection {
         self.transfer.get_or_insert_with(|| Transfer::begin(pace));
     }
 
-    /// Writes the gathered answers, then reads once. `received` bytes of the request are kept elsewhere.
-    async fn fill(&mut self, step: usize, received: usize) -> Result<(), ConnectionEnd> {
+    /// Writes the gathered answers, then reads once.
+    async fn fill(&mut self, step: ReadStep) -> Result<(), ConnectionEnd> {
         self.flush().await?;
         if self.input.is_empty() {
             if self.input.capacity() > KEPT_BYTES_MAX {
@@ -123,11 +133,12 @@ impl HttpConnection {
         } else {
             self.begin_transfer();
         }
-        self.input_reservation.hold(REQUEST_COPIES * (received + self.input.len() + step))?;
+        let kept_bytes = step.elsewhere_bytes + self.input.len();
+        self.input_reservation.hold(REQUEST_COPIES * (kept_bytes + step.bytes))?;
         let read = match &mut self.transfer {
             // Between requests a client may be idle for any time.
             None => self.socket.read_first(&mut self.input, &mut self.out).await,
-            Some(transfer) => self.socket.read_on(&mut self.input, step, transfer).await,
+            Some(transfer) => self.socket.read_on(&mut self.input, step.bytes, transfer).await,
         };
         match read {
             Ok(Incoming::Bytes(_)) => Ok(()),

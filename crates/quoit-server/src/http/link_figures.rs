@@ -1,6 +1,6 @@
 //! Metrics of the security of connections between nodes, and of the audit log.
 
-use super::metrics::Text;
+use super::metrics::{FamilyKind, Text};
 use crate::context::ServerContext;
 use quoit_tls::Instant;
 
@@ -9,7 +9,11 @@ pub(super) fn link_metrics(text: &mut Text, context: &ServerContext) {
     let now = Instant::now();
     if let Some(view) = context.store.control().link_view() {
         let name = "quoit_certificate_expiry_seconds";
-        text.family(name, "Seconds until a certificate of the cluster's own expires.", "gauge");
+        text.family(
+            name,
+            "Seconds until a certificate of the cluster's own expires.",
+            FamilyKind::Gauge,
+        );
         let mut ends = vec![("node".to_owned(), view.not_after)];
         ends.extend(
             view.authorities.iter().map(|(id, end)| (format!("authority {id}"), Some(*end))),

@@ -112,7 +112,9 @@ impl Listing {
         if let Self::Matches { .. } = self {
             return Err(fault.into());
         }
-        reply(&mut connection.out, connection.form, 200).body(JSON, &error_document(&fault));
+        reply(&mut connection.out, connection.form, 200)
+            .content_type(JSON)
+            .finish(&error_document(&fault));
         Ok(())
     }
 }
@@ -186,7 +188,7 @@ impl HttpConnection {
 
     fn may_see_props(&mut self, bucket: &BucketName<'_>) -> bool {
         let permission = quoit_security::Permission::GetBucket;
-        let need = RequiredPermission::of_bucket(permission, &bucket.bucket_type, &bucket.bucket);
+        let need = RequiredPermission::of_bucket(permission, bucket.as_ref());
         self.session.check(self.context.store.control(), &need).is_ok()
     }
 
@@ -219,7 +221,9 @@ impl HttpConnection {
                     Ok(listing) => Listing::Keys(Box::new(listing)),
                     // Riak has already begun its answer when it finds out.
                     Err(fault @ RequestError::InsufficientCoverage) => {
-                        reply(&mut self.out, self.form, 200).body(JSON, &error_document(&fault));
+                        reply(&mut self.out, self.form, 200)
+                            .content_type(JSON)
+                            .finish(&error_document(&fault));
                         return Ok(());
                     }
                     Err(fault) => return Err(fault.into()),
@@ -272,7 +276,9 @@ impl HttpConnection {
 
     /// Writes a JSON document as the answer.
     pub(crate) fn write_json(&mut self, document: &Value) {
-        reply(&mut self.out, self.form, 200).body(JSON, document.to_string().as_bytes());
+        reply(&mut self.out, self.form, 200)
+            .content_type(JSON)
+            .finish(document.to_string().as_bytes());
     }
 
     async fn write_listing(
@@ -379,7 +385,7 @@ impl HttpConnection {
             append_chunk(&mut self.out, self.form, &document);
             self.end_stream();
         } else {
-            reply(&mut self.out, self.form, 200).body(JSON, &document);
+            reply(&mut self.out, self.form, 200).content_type(JSON).finish(&document);
         }
         Ok(())
     }

@@ -156,7 +156,7 @@ impl HttpConnection {
             append_chunk(&mut self.out, self.form, &document);
             self.end_stream();
         } else {
-            reply(&mut self.out, self.form, 200).body(JSON, &document);
+            reply(&mut self.out, self.form, 200).content_type(JSON).finish(&document);
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl HttpConnection {
             document.push(b']');
         }
         document.push(b']');
-        reply(&mut self.out, self.form, 200).body(JSON, &document);
+        reply(&mut self.out, self.form, 200).content_type(JSON).finish(&document);
         Ok(())
     }
 }

@@ -73,7 +73,9 @@ impl HttpConnection {
         let form = Form::of(request.head.get_list("accept").as_deref());
         let context = Arc::clone(&self.context);
         let text = self.context.aside(async move { render(&context, form) }).await?;
-        reply(&mut self.out, self.form, 200).body(form.media_type(), text.as_bytes());
+        reply(&mut self.out, self.form, 200)
+            .content_type(form.media_type())
+            .finish(text.as_bytes());
         Ok(())
     }
 }
@@ -113,7 +115,11 @@ fn render(context: &ServerContext, form: Form) -> String {
     text.gauge("quoit_gets_active", "Reads that wait for disks or nodes.", active.gets.into());
     text.gauge("quoit_puts_active", "Writes that wait for disks or nodes.", active.puts.into());
     let transfers = context.store.transfers().stats();
-    text.family("quoit_transfer_share", "Part of the time in which transfers work.", "gauge");
+    text.family(
+        "quoit_transfer_share",
+        "Part of the time in which transfers work.",
+        FamilyKind::Gauge,
+    );
     text.line(format_args!("quoit_transfer_share {}", transfers.share));
     text.counter("quoit_transferred_bytes", "Bytes handed over.", transfers.byte_count);
     let hints: u64 = transfers.hints.iter().map(|each| each.record_count).sum();
@@ -133,7 +139,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     security_metrics(&mut text, context);
     let machine = SystemFigures::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
-    text.family("quoit_cpu_seconds", "Processor time of the process.", "counter");
+    text.family("quoit_cpu_seconds", "Processor time of the process.", FamilyKind::Counter);
     let seconds = machine.processor_time.as_secs_f64();
     text.line(format_args!("quoit_cpu_seconds_total {seconds}"));
     let (read_bytes, written_bytes) = machine.disk_bytes;
@@ -319,12 +325,12 @@ fn exchanges(text: &mut Text, snapshot: &StatsSnapshot) {
 
 fn connections(text: &mut Text, context: &ServerContext) {
     let counts = [("pb", &context.pb_connections), ("http", &context.http_connections)];
-    text.family("quoit_connections_open", "Client connections open.", "gauge");
+    text.family("quoit_connections_open", "Client connections open.", FamilyKind::Gauge);
     for (protocol, counts) in counts {
         let active = counts.active();
         text.line(format_args!("quoit_connections_open{{protocol=\"{protocol}\"}} {active}"));
     }
-    text.family("quoit_connections", "Client connections since the start.", "counter");
+    text.family("quoit_connections", "Client connections since the start.", FamilyKind::Counter);
     for (protocol, counts) in counts {
         let total = counts.total();
         text.line(format_args!("quoit_connections_total{{protocol=\"{protocol}\"}} {total}"));
@@ -376,6 +382,24 @@ pub(super) struct Text {
     form: Form,
 }
 
+/// Kind of a family of metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FamilyKind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl FamilyKind {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
 impl Text {
     pub(super) fn new(form: Form) -> Self {
         Self { text: String::new(), form }
@@ -386,21 +410,21 @@ impl Text {
         let _ = writeln!(self.text, "{line}");
     }
 
-    pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
+    pub(super) fn family(&mut self, name: &str, help: &str, kind: FamilyKind) {
         // In OpenMetrics, the suffix `_total` belongs to the samples of a counter, and not to its family.
-        let is_whole = kind == "counter" && self.form == Form::Prometheus;
+        let is_whole = kind == FamilyKind::Counter && self.form == Form::Prometheus;
         let end = if is_whole { "_total" } else { "" };
         self.line(format_args!("# HELP {name}{end} {help}"));
-        self.line(format_args!("# TYPE {name}{end} {kind}"));
+        self.line(format_args!("# TYPE {name}{end} {}", kind.as_str()));
     }
 
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, help, "gauge");
+        self.family(name, help, FamilyKind::Gauge);
         self.line(format_args!("{name} {value}"));
     }
 
     pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, help, "counter");
+        self.family(name, help, FamilyKind::Counter);
         self.line(format_args!("{name}_total {value}"));
     }
 
@@ -417,7 +441,7 @@ impl Text {
         histograms: &[(String, Cumulative)],
         unit: f64,
     ) {
-        self.family(name, help, "histogram");
+        self.family(name, help, FamilyKind::Histogram);
         for (labels, histogram) in histograms {
             let comma = if labels.is_empty() { "" } else { "," };
             for (bound, count) in &histogram.at_most {

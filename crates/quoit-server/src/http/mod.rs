@@ -95,9 +95,10 @@ fn fuzz_meaning(head: &head::Head) {
     let (path, query) = uri::split_target(head.target());
     let _ = params::ObjectParams::parse(query);
     let conditions = conditions::ReadConditions::of(head);
-    let _ = conditions.verdict(b"tag", 1, 2);
+    let times = conditions::ReadTimes { last_modified_secs: 1, now_secs: 2 };
+    let _ = conditions.verdict(b"tag", times);
     let _ = conditions::write_precondition(head);
-    let _ = csrf::check(head, true, false);
+    let _ = csrf::check(head, true, csrf::Scheme::Http);
     let _ = object_write::metadata(head, route::UrlForm::Untyped, b"bucket", 0);
     if let Some(route) = route::route(path, true) {
         let _ = route.methods();

@@ -28,7 +28,7 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
     let reads = matches!(method, Method::Get | Method::Head);
     let posts = method == Method::Post;
     let need = |permission, bucket: &'r BucketName<'_>| {
-        RequiredPermission::of_bucket(permission, &bucket.bucket_type, &bucket.bucket)
+        RequiredPermission::of_bucket(permission, bucket.as_ref())
     };
     let right = |permission, bucket: &'r BucketName<'_>| Access::Right(need(permission, bucket));
     let of_record = |permission, name: &'r RecordName<'_>| {

@@ -1,6 +1,6 @@
 //! Reading objects.
 
-use super::conditions::{ReadConditions, Verdict};
+use super::conditions::{ReadConditions, ReadTimes, Verdict};
 use super::connection::{HttpConnection, Request};
 use super::head::Head;
 use super::negotiate::{accepts_charset, accepts_encoding, accepts_media_type, choose_media_type};
@@ -160,7 +160,8 @@ impl HttpConnection {
                 out.extend_from_slice(b"X-Riak-Deleted: true\r\n");
                 append_clock(out, &object.clock);
             })
-            .body(TEXT, b"not found\n");
+            .content_type(TEXT)
+            .finish(b"not found\n");
     }
 
     fn write_siblings(&mut self, request: &Request, rendered: Rendered<'_>) -> Result<(), Refusal> {
@@ -226,7 +227,8 @@ impl Answer<'_> {
             return Ok(false);
         }
         let now_secs = self.clock.unix_us() / US_PER_SEC;
-        match conditions.verdict(etag, last_modified_us / US_PER_SEC, now_secs) {
+        let times = ReadTimes { last_modified_secs: last_modified_us / US_PER_SEC, now_secs };
+        match conditions.verdict(etag, times) {
             Verdict::Proceed => Ok(false),
             Verdict::Failed => Err(Refusal::Page(412)),
             Verdict::NotModified => {

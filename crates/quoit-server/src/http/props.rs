@@ -5,7 +5,7 @@ use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, reply};
 use super::route::BucketName;
-use crate::audit::PropsChange;
+use crate::audit::{AuditedInterface, PropsChange};
 use quoit_cluster::ChangeError;
 use quoit_core::RequestError;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -38,7 +38,7 @@ impl HttpConnection {
 
     fn write_props(&mut self, props: &Map<String, Value>) {
         let text = format!("{{\"props\":{}}}", module_first(props));
-        reply(&mut self.out, self.form, 200).body(JSON, text.as_bytes());
+        reply(&mut self.out, self.form, 200).content_type(JSON).finish(text.as_bytes());
     }
 
     pub(super) fn bucket_props(
@@ -131,14 +131,14 @@ impl HttpConnection {
         checked: Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         if let Err(refusal) = &checked {
-            let by = self.audit_entry("http", change.permission.name());
+            let by = self.audit_entry(AuditedInterface::Http, change.permission.name());
             self.context.audit.record_refused_props(by, change, reason(refusal));
         }
         checked
     }
 
     fn record_props<T>(&self, change: &PropsChange<'_>, changed: &Result<T, ChangeError>) {
-        let by = self.audit_entry("http", change.permission.name());
+        let by = self.audit_entry(AuditedInterface::Http, change.permission.name());
         self.context.audit.record_props(by, change, changed.as_ref().err());
     }
 }

@@ -59,7 +59,7 @@ impl HttpConnection {
             }
         });
         let Some(answer) = self.unless_gone(next).await?? else {
-            reply(&mut self.out, self.form, 200).body(OCTETS, EMPTY_QUEUE_BODY);
+            reply(&mut self.out, self.form, 200).content_type(OCTETS).finish(EMPTY_QUEUE_BODY);
             return Ok(());
         };
         let QueueAnswer { replicated, sort, tree_entry } = answer;
@@ -74,7 +74,7 @@ impl HttpConnection {
         let tree_entry = with_tree_entry.then_some((tree_entry.segment, tree_entry.value));
         self.hold_answer(replicated.len())?;
         let body = FetchAnswer { tombstone_clock, tree_entry, replicated }.to_body();
-        reply(&mut self.out, self.form, 200).body(OCTETS, &body);
+        reply(&mut self.out, self.form, 200).content_type(OCTETS).finish(&body);
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl HttpConnection {
             }
             None => format!("No queue {queue}"),
         };
-        reply(&mut self.out, self.form, 200).body(TEXT, text.as_bytes());
+        reply(&mut self.out, self.form, 200).content_type(TEXT).finish(text.as_bytes());
         Ok(())
     }
 

@@ -66,10 +66,14 @@ impl Refusal {
     /// When the connection has failed.
     pub fn write(self, out: &mut Vec<u8>, form: ReplyForm) -> io::Result<()> {
         match self {
-            Self::Text(status, text) => reply(out, form, status).body(TEXT, text.as_bytes()),
+            Self::Text(status, text) => {
+                reply(out, form, status).content_type(TEXT).finish(text.as_bytes())
+            }
             Self::Page(status) => write_page(out, form, status, None, ""),
             Self::PageWithText(status, text) => write_page(out, form, status, None, &text),
-            Self::Upgrade(text, true) => reply(out, form, 426).body(TEXT, text.as_bytes()),
+            Self::Upgrade(text, true) => {
+                reply(out, form, 426).content_type(TEXT).finish(text.as_bytes())
+            }
             Self::Upgrade(text, false) => reply(out, form, 426).finish(text.as_bytes()),
             Self::Locked(status, value, socket) => {
                 let mut answer = reply(out, form, status);
@@ -79,21 +83,22 @@ impl Refusal {
                 if let Some(socket) = socket {
                     answer = answer.header("Quoit-Admin-Socket", socket.as_bytes());
                 }
-                answer.body(JSON, value.to_string().as_bytes());
+                answer.content_type(JSON).finish(value.to_string().as_bytes());
             }
             Self::Unauthorized => {
                 let challenge = Some(("WWW-Authenticate", "Basic realm=\"Riak\""));
                 write_page(out, form, 401, challenge, "");
             }
             Self::Json(status, value) => {
-                reply(out, form, status).body(JSON, value.to_string().as_bytes());
+                reply(out, form, status).content_type(JSON).finish(value.to_string().as_bytes());
             }
             Self::Method(allowed) => {
                 write_page(out, form, 405, Some(("Allow", &names(allowed))), "");
             }
             Self::MethodJson(allowed, value) => reply(out, form, 405)
                 .header("Allow", names(allowed).as_bytes())
-                .body(JSON, value.to_string().as_bytes()),
+                .content_type(JSON)
+                .finish(value.to_string().as_bytes()),
             Self::Socket(fault) => return Err(fault),
         }
         Ok(())
@@ -123,7 +128,7 @@ fn write_page(
     if let Some((name, value)) = header {
         answer = answer.header(name, value.as_bytes());
     }
-    answer.body(HTML, page.as_bytes());
+    answer.content_type(HTML).finish(page.as_bytes());
 }
 
 impl From<RequestError> for Refusal {

@@ -168,7 +168,8 @@ impl Rendered<'_> {
         reply(out, reply_form, status)
             .varies_by_accept()
             .lines(|out| self.append_head_of_all(out))
-            .body(TEXT, &body);
+            .content_type(TEXT)
+            .finish(&body);
     }
 
     /// Writes all siblings as the parts of one body.
@@ -184,7 +185,8 @@ impl Rendered<'_> {
         reply(out, reply_form, status)
             .varies_by_accept()
             .lines(|out| self.append_head_of_all(out))
-            .body(media_type.as_bytes(), &body);
+            .content_type(media_type.as_bytes())
+            .finish(&body);
     }
 
     fn append_head_of_all(self, out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! Figures of replication between clusters in `/stats` and `/metrics`.
 
-use super::metrics::{Text, US_PER_SEC};
+use super::metrics::{FamilyKind, Text, US_PER_SEC};
 use super::stats::{Figures, put};
 use crate::context::ServerContext;
 use quoit_core::{BucketConflicts, Counter, StatsSnapshot};
@@ -107,7 +107,11 @@ pub(super) fn replication_metrics(
     let queues = context.store.source_queues().status();
     if !queues.is_empty() {
         let now_us = context.store.clock().unix_us();
-        text.family("quoit_queue_entries", "Entries that wait in source queues.", "gauge");
+        text.family(
+            "quoit_queue_entries",
+            "Entries that wait in source queues.",
+            FamilyKind::Gauge,
+        );
         for queue in &queues {
             for (priority, count) in [
                 ("real_time", queue.lengths.real_time),
@@ -121,7 +125,7 @@ pub(super) fn replication_metrics(
             }
         }
         let help = "Age of the oldest entry that no sink has confirmed.";
-        text.family("quoit_queue_oldest_seconds", help, "gauge");
+        text.family("quoit_queue_oldest_seconds", help, FamilyKind::Gauge);
         for queue in &queues {
             let age_us = queue.oldest_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
             let (name, age_secs) = (&queue.name, age_us as f64 / US_PER_SEC);
@@ -147,7 +151,7 @@ fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
         return;
     }
     let help = "Objects of other clusters that were concurrent to objects here, by bucket.";
-    text.family("quoit_sink_bucket_conflicts", help, "counter");
+    text.family("quoit_sink_bucket_conflicts", help, FamilyKind::Counter);
     for BucketConflicts { bucket, count } in conflicts {
         let (bucket_type, bucket) = match bucket {
             Some((bucket_type, bucket)) => (label(bucket_type), label(bucket)),
@@ -176,7 +180,7 @@ pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
     text.family(
         "quoit_change_feed_oldest_seconds",
         "Age of the oldest change that is kept.",
-        "gauge",
+        FamilyKind::Gauge,
     );
     text.line(format_args!("quoit_change_feed_oldest_seconds {}", age_us as f64 / US_PER_SEC));
     let help = "Writes of buckets with a change feed.";
@@ -198,7 +202,7 @@ fn lags(text: &mut Text, sinks: &[SinkStatus]) {
     let name = "quoit_sink_lag_seconds";
     let help =
         "Time from the last modification of an object in another cluster until it was stored here.";
-    text.family(name, help, "histogram");
+    text.family(name, help, FamilyKind::Histogram);
     for SinkStatus { queue, peers, .. } in sinks {
         let (mut bars, mut sum_us) = (vec![0; LAG_BOUNDS_MS.len() + 1], 0);
         for peer in peers {

@@ -79,9 +79,9 @@ impl<'o> Reply<'o> {
         self
     }
 
-    /// Ends the answer with a body of a media type.
-    pub fn body(self, media_type: &[u8], body: &[u8]) {
-        self.header("Content-Type", media_type).finish(body);
+    /// Adds the media type of the body.
+    pub fn content_type(self, media_type: &[u8]) -> Self {
+        self.header("Content-Type", media_type)
     }
 
     /// Ends the answer with a body whose content headers were added before.
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn a_head_answer_has_the_length_and_not_the_body() {
         let form = ReplyForm { head_only: true, ..FORM };
-        let text = written(form, |reply| reply.body(TEXT, b"hello"));
+        let text = written(form, |reply| reply.content_type(TEXT).finish(b"hello"));
         assert!(text.contains("Content-Length: 5\r\n") && text.ends_with("\r\n\r\n"), "{text}");
     }
 

@@ -1,6 +1,6 @@
 //! Metrics of logins, permissions and TLS.
 
-use super::metrics::Text;
+use super::metrics::{FamilyKind, Text};
 use crate::context::ServerContext;
 use quoit_tls::Instant;
 
@@ -60,7 +60,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         text.family(
             "quoit_certificate_expiry_days",
             "Days until the first certificate or list for clients expires.",
-            "gauge",
+            FamilyKind::Gauge,
         );
         text.line(format_args!("quoit_certificate_expiry_days {days}"));
     }

@@ -66,7 +66,8 @@ impl HttpConnection {
         reply(&mut self.out, self.form, 200)
             .varies_by_accept()
             .header("Link", links.join(", ").as_bytes())
-            .body(offers[chosen], document.as_bytes());
+            .content_type(offers[chosen])
+            .finish(document.as_bytes());
         Ok(())
     }
 
@@ -75,13 +76,13 @@ impl HttpConnection {
         if !accepts_media_type(request.head.get_list("accept").as_deref(), HTML) {
             return Err(Refusal::Page(406));
         }
-        reply(&mut self.out, self.form, 200).body(HTML, b"OK");
+        reply(&mut self.out, self.form, 200).content_type(HTML).finish(b"OK");
         Ok(())
     }
 
     /// Answers that the process responds, for supervisors that restart a process that does not.
     pub(super) fn livez(&mut self) -> Result<(), Refusal> {
-        reply(&mut self.out, self.form, 200).body(TEXT, b"alive\n");
+        reply(&mut self.out, self.form, 200).content_type(TEXT).finish(b"alive\n");
         Ok(())
     }
 
@@ -89,7 +90,7 @@ impl HttpConnection {
     pub(super) fn readyz(&mut self) -> Result<(), Refusal> {
         let reasons = self.reasons_not_to_serve();
         if reasons.is_empty() {
-            reply(&mut self.out, self.form, 200).body(TEXT, b"ready\n");
+            reply(&mut self.out, self.form, 200).content_type(TEXT).finish(b"ready\n");
             return Ok(());
         }
         let lines: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();

@@ -34,7 +34,8 @@ impl HttpConnection {
         let document = document.await?;
         reply(&mut self.out, self.form, 200)
             .varies_by_accept()
-            .body(offers[chosen], document.as_bytes());
+            .content_type(offers[chosen])
+            .finish(document.as_bytes());
         Ok(())
     }
 }

@@ -202,7 +202,8 @@ impl HttpConnection {
                 append_date(out, expires_secs);
                 out.extend_from_slice(b"\r\n");
             })
-            .body(media_type.as_bytes(), &body);
+            .content_type(media_type.as_bytes())
+            .finish(&body);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::security::RequiredPermission;
 use quoit_mapreduce::{Inputs, Job, PhaseKind, ScriptSource};
+use quoit_model::key::BucketRef;
 use quoit_security::Permission;
 
 /// Riak's text for jobs that follow links while security is on.
@@ -14,23 +15,22 @@ pub(crate) const NO_LINKS: &str =
 /// The inputs name records of the first phase only. A later phase may read any record that an output of the
 /// phase before names, so it requires the permission for all buckets. A stored script has to be read, too.
 pub(crate) fn needs(job: &Job) -> Vec<RequiredPermission<'_>> {
-    let of = |permission, bucket_type, bucket| {
-        RequiredPermission::of_bucket(permission, bucket_type, bucket)
-    };
+    let of = RequiredPermission::of_bucket;
     let run = Permission::MapReduce;
     let mut needs = match &job.inputs {
         Inputs::Bucket(name) | Inputs::Filtered(name, _) => {
-            let find = of(Permission::ListKeys, &name.bucket_type, &name.bucket);
-            vec![find, of(run, &name.bucket_type, &name.bucket)]
+            let bucket = BucketRef { bucket_type: &name.bucket_type, bucket: &name.bucket };
+            vec![of(Permission::ListKeys, bucket), of(run, bucket)]
         }
         Inputs::Index { bucket: name, .. } => {
-            let find = of(Permission::Index, &name.bucket_type, &name.bucket);
-            vec![find, of(run, &name.bucket_type, &name.bucket)]
+            let bucket = BucketRef { bucket_type: &name.bucket_type, bucket: &name.bucket };
+            vec![of(Permission::Index, bucket), of(run, bucket)]
         }
         Inputs::Keys(keys) => {
             let mut needs: Vec<RequiredPermission<'_>> = Vec::new();
             for key in keys {
-                let need = of(run, &key.bucket_type, &key.bucket);
+                let bucket = BucketRef { bucket_type: &key.bucket_type, bucket: &key.bucket };
+                let need = of(run, bucket);
                 // Keys of the same bucket are mostly adjacent.
                 if needs.last() != Some(&need) {
                     needs.push(need);
@@ -42,7 +42,8 @@ pub(crate) fn needs(job: &Job) -> Vec<RequiredPermission<'_>> {
     };
     for (_, script) in job.scripts() {
         if let ScriptSource::Stored(name) = &script.source {
-            needs.push(of(Permission::Get, &name.bucket_type, &name.bucket));
+            let bucket = BucketRef { bucket_type: &name.bucket_type, bucket: &name.bucket };
+            needs.push(of(Permission::Get, bucket));
         }
     }
     let reads = |kind: &PhaseKind| matches!(kind, PhaseKind::Map(_) | PhaseKind::Link { .. });
@@ -88,8 +89,7 @@ mod tests {
             job(json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]));
         assert!(needs(&stored).contains(&RequiredPermission::of_bucket(
             Permission::Get,
-            b"default",
-            b"code"
+            BucketRef::untyped(b"code")
         )));
     }
 }

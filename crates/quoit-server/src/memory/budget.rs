@@ -150,7 +150,7 @@ impl MemoryBudget {
 
     /// Takes the allowance of a new connection; `None` if the budget has no room for it.
     pub fn open(self: &Arc<Self>) -> Option<Arc<ConnectionMemory>> {
-        let is_taken = self.add(ALLOWANCE_BYTES, self.settings.budget_bytes);
+        let is_taken = self.add(ALLOWANCE_BYTES, UsedBytesMax(self.settings.budget_bytes));
         is_taken.then(|| Arc::new(ConnectionMemory::new(Arc::clone(self))))
     }
 
@@ -213,10 +213,10 @@ impl MemoryBudget {
         self.too_large_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes memory for a connection that already holds `held_bytes`.
-    pub(super) fn take(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
-        self.check_share(bytes, held_bytes)?;
-        if self.add(bytes, self.settings.budget_bytes - self.reserved_bytes()) {
+    /// Takes memory for a connection that already holds some.
+    pub(super) fn take(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
+        self.check_share(bytes, held)?;
+        if self.add(bytes, UsedBytesMax(self.settings.budget_bytes - self.reserved_bytes())) {
             let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
             self.large_bytes_max.fetch_max(before + bytes, Ordering::Relaxed);
             return Ok(());
@@ -225,8 +225,8 @@ impl MemoryBudget {
     }
 
     /// Checks that the budget and the share have room. Takes nothing.
-    pub(super) fn check(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
-        self.check_share(bytes, held_bytes)?;
+    pub(super) fn check(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
+        self.check_share(bytes, held)?;
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
         let limit_bytes = self.settings.budget_bytes - self.reserved_bytes();
         if used_bytes.saturating_add(bytes) <= limit_bytes {
@@ -264,9 +264,8 @@ impl MemoryBudget {
         self.settings.budget_bytes / RESERVED_PART
     }
 
-    fn check_share(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
-        let (needed_bytes, share_bytes) =
-            (held_bytes.saturating_add(bytes), self.settings.share_bytes);
+    fn check_share(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
+        let (needed_bytes, share_bytes) = (held.0.saturating_add(bytes), self.settings.share_bytes);
         if needed_bytes <= share_bytes {
             return Ok(());
         }
@@ -279,8 +278,8 @@ impl MemoryBudget {
         NoRoom::Budget { needed_bytes }
     }
 
-    fn add(&self, bytes: u64, limit_bytes: u64) -> bool {
-        let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit_bytes);
+    fn add(&self, bytes: u64, limit: UsedBytesMax) -> bool {
+        let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit.0);
         match self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(before) => {
                 self.used_bytes_max.fetch_max(before + bytes, Ordering::Relaxed);
@@ -290,6 +289,14 @@ impl MemoryBudget {
         }
     }
 }
+
+/// Bytes that a connection already holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldBytes(pub(super) u64);
+
+/// Maximum of the bytes in use after memory was taken.
+#[derive(Clone, Copy)]
+struct UsedBytesMax(u64);
 
 /// Guard of a read of an object whose size is not known.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The share of one connection in the memory budget.
 
 use super::ANSWERS_BYTES_FREE;
-use super::budget::{ALLOWANCE_BYTES, MemoryBudget, NoRoom, UnsizedRead};
+use super::budget::{ALLOWANCE_BYTES, HeldBytes, MemoryBudget, NoRoom, UnsizedRead};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,13 +47,17 @@ impl ConnectionMemory {
         Ok(unmeasured)
     }
 
+    fn held(&self) -> HeldBytes {
+        HeldBytes(self.held_bytes.load(Ordering::Relaxed))
+    }
+
     /// Checks that the budget has this many more bytes. Takes nothing.
     pub(crate) fn check(&self, bytes: u64) -> Result<(), NoRoom> {
-        self.budget.check(bytes, self.held_bytes.load(Ordering::Relaxed))
+        self.budget.check(bytes, self.held())
     }
 
     fn take(&self, bytes: u64) -> Result<(), NoRoom> {
-        self.budget.take(bytes, self.held_bytes.load(Ordering::Relaxed))?;
+        self.budget.take(bytes, self.held())?;
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }

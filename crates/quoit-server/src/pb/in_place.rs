@@ -7,7 +7,7 @@
 use super::connection::PbConnection;
 use super::content::modified;
 use super::fault::Fault;
-use super::kv::{get_response, quorum, read_options};
+use super::kv::{GetForm, get_response, quorum, read_options};
 use crate::memory::{NoRoom, is_large};
 use crate::security::RequiredPermission;
 use prost::Message;
@@ -34,15 +34,6 @@ pub(super) struct Shown {
     form: GetForm,
 }
 
-/// Form in which a client wants an object.
-#[derive(Clone, Copy)]
-struct GetForm {
-    /// Without values.
-    head: bool,
-    /// With the version vector of a tombstone.
-    tombstone_wanted: bool,
-}
-
 /// Result of an attempt to answer in place.
 pub(super) enum InPlace {
     /// The request is answered.
@@ -57,17 +48,17 @@ pub(super) enum InPlace {
 
 impl GetForm {
     fn answer(self, object: Object) -> RpbGetResp {
-        get_response(object, None, self.head, self.tombstone_wanted)
+        get_response(object, None, self)
     }
 }
 
-fn key_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8], key: &'a [u8]) -> KeyRef<'a> {
-    BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }.key(key)
+/// The bucket that a message names. A missing bucket type means the default type.
+fn bucket_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8]) -> BucketRef<'a> {
+    BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }
 }
 
 fn need(permission: Permission, key: KeyRef<'_>) -> RequiredPermission<'_> {
-    let BucketRef { bucket_type, bucket } = key.bucket;
-    RequiredPermission::of_bucket(permission, bucket_type, bucket).of_key(Some(key.key))
+    RequiredPermission::of_bucket(permission, key.bucket).of_key(Some(key.key))
 }
 
 impl PbConnection {
@@ -77,7 +68,7 @@ impl PbConnection {
             && let Some(get) = PlainGet::read(frame.body)
         {
             if !self.session.is_open() {
-                let key = key_of(get.bucket_type, get.bucket, get.key);
+                let key = bucket_of(get.bucket_type, get.bucket).key(get.key);
                 self.check(&need(Permission::Get, key))?;
             }
             let memory = &self.context.memory;
@@ -90,7 +81,7 @@ impl PbConnection {
             && let Some(put) = PlainPut::read(frame.body)
         {
             if !self.session.is_open() {
-                let key = key_of(put.bucket_type, put.bucket, put.key);
+                let key = bucket_of(put.bucket_type, put.bucket).key(put.key);
                 self.check(&need(Permission::Put, key))?;
             }
             return self.put_in_place(&put);
@@ -102,7 +93,7 @@ impl PbConnection {
     /// object's memory, so that a read that would be refused is not made.
     #[cold]
     fn is_large(&mut self, get: &PlainGet<'_>) -> Result<bool, NoRoom> {
-        let key = key_of(get.bucket_type, get.bucket, get.key);
+        let key = bucket_of(get.bucket_type, get.bucket).key(get.key);
         let size_bytes_max = self.context.store.size_bytes_max(key);
         if self.context.memory.is_scarce() {
             self.reservation.hold_read(&self.out, size_bytes_max)?;
@@ -119,7 +110,7 @@ impl PbConnection {
         let Self { context, out, clock_bytes, reservation, .. } = self;
         let start = out.len();
         let answered: Option<ShownInPlace<Result<(), Fault>>> = context.store.get_in_place(
-            key_of(get.bucket_type, get.bucket, get.key),
+            bucket_of(get.bucket_type, get.bucket).key(get.key),
             &options,
             |found| match found {
                 None => {
@@ -195,7 +186,7 @@ impl PbConnection {
             timeout_ms: put.timeout,
         };
         let write = PlainWrite {
-            key: key_of(put.bucket_type, put.bucket, put.key),
+            key: bucket_of(put.bucket_type, put.bucket).key(put.key),
             context,
             content_type: put.content_type,
             value: put.value,

@@ -2,7 +2,7 @@
 
 use super::connection::PbConnection;
 use super::fault::Fault;
-use super::kv::{bucket_of, get_response};
+use super::kv::{GetForm, bucket_of, get_response};
 use crate::erlang_text;
 use crate::index_entries::term_text;
 use crate::index_query::{self, QueryFault, Terms};
@@ -43,6 +43,18 @@ fn query_fault(fault: RequestError) -> Fault {
     }
 }
 
+/// Form in which a client wants the matches of a query.
+#[derive(Clone, Copy)]
+struct MatchForm {
+    /// With terms beside the keys.
+    shows_terms: bool,
+    /// In several messages.
+    is_stream: bool,
+}
+
+/// The form of objects in the answer to a query.
+const PLAIN_FORM: GetForm = GetForm { head: false, tombstone_wanted: false };
+
 impl PbConnection {
     pub(super) async fn query_index(&mut self, request: RpbIndexReq) -> Result<(), Fault> {
         let is_stream = request.stream == Some(true);
@@ -64,7 +76,7 @@ impl PbConnection {
             let bucket = bucket_of(&request.bucket_type, &request.bucket);
             return self.send_bodies(bucket, results, deadline, is_stream).await;
         }
-        self.send_matches(results, deadline, shows_terms, is_stream).await
+        self.send_matches(results, deadline, MatchForm { shows_terms, is_stream }).await
     }
 
     fn query_of(&self, request: &RpbIndexReq) -> Result<IndexQuery, Fault> {
@@ -97,9 +109,9 @@ impl PbConnection {
         &mut self,
         mut results: IndexResults,
         deadline: Deadline,
-        shows_terms: bool,
-        is_stream: bool,
+        form: MatchForm,
     ) -> Result<(), Fault> {
+        let MatchForm { shows_terms, is_stream } = form;
         let mut answer = RpbIndexResp::default();
         let mut gathered_bytes = 0;
         while let Some(matches) = self.next_matches(&mut results, deadline).await? {
@@ -234,7 +246,7 @@ impl PbConnection {
             *keys = others;
             let found = self.context.store.get(key_ref, &ReadOptions::default()).await?;
             if let Some(object) = found.filter(|object| !object.is_tombstone()) {
-                let object = get_response(object, None, false, false);
+                let object = get_response(object, None, PLAIN_FORM);
                 let object = RpbIndexObject { key: key.clone(), object };
                 size_bytes += object_bytes(&object);
                 objects.push(object);

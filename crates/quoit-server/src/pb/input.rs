@@ -34,6 +34,15 @@ pub(super) enum More {
     NoRoom(NoRoom),
 }
 
+/// A frame that is arriving.
+#[derive(Clone, Copy)]
+struct ArrivingFrame {
+    /// Size of the whole frame.
+    frame_bytes: usize,
+    /// Buffer space for the next read.
+    step_bytes: usize,
+}
+
 /// Bytes that have arrived and are not answered yet.
 pub(super) struct Input {
     pub(super) decoder: FrameDecoder,
@@ -93,7 +102,7 @@ impl Input {
         let mut step = missing.max(READ_BYTES);
         if frame_bytes > REQUESTS_BYTES_FREE || self.reservation.held_bytes() > 0 {
             step = missing.min(self.bytes.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
-            if let Err(fault) = self.make_room(frame_bytes, step) {
+            if let Err(fault) = self.make_room(ArrivingFrame { frame_bytes, step_bytes: step }) {
                 return Ok(More::NoRoom(fault));
             }
         }
@@ -114,7 +123,8 @@ impl Input {
     /// Returns memory of earlier frames, and asks for the memory of the next step of this one. For a frame
     /// that has just begun, also checks that there is room for the whole frame, so that it is refused
     /// before the client sends it and not in the middle.
-    fn make_room(&mut self, frame_bytes: usize, step: usize) -> Result<(), NoRoom> {
+    fn make_room(&mut self, arriving: ArrivingFrame) -> Result<(), NoRoom> {
+        let ArrivingFrame { frame_bytes, step_bytes } = arriving;
         let all_bytes = REQUEST_COPIES * frame_bytes;
         if self.reservation.held_bytes() / KEPT_PART > all_bytes as u64
             || frame_bytes <= REQUESTS_BYTES_FREE
@@ -125,7 +135,7 @@ impl Input {
         if self.bytes.len() <= STEP_BYTES_MIN {
             self.memory.check((all_bytes as u64).saturating_sub(self.reservation.held_bytes()))?;
         }
-        self.reservation.hold(REQUEST_COPIES * (self.bytes.len() + step))
+        self.reservation.hold(REQUEST_COPIES * (self.bytes.len() + step_bytes))
     }
 
     /// Discards the rest of the arriving frame as it comes.

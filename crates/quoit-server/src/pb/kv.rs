@@ -9,7 +9,7 @@ use quoit_core::{
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context};
-use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::Quorum;
 use quoit_wire::MessageCode;
@@ -19,15 +19,6 @@ use quoit_wire::messages::{RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutRe
 pub(super) fn bucket_of<'a>(bucket_type: &'a Option<Bytes>, bucket: &'a Bytes) -> BucketRef<'a> {
     let bucket_type = bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
     BucketRef { bucket_type, bucket }
-}
-
-/// The record that a message names.
-pub(super) fn key_of<'a>(
-    bucket_type: &'a Option<Bytes>,
-    bucket: &'a Bytes,
-    key: &'a Bytes,
-) -> KeyRef<'a> {
-    bucket_of(bucket_type, bucket).key(key)
 }
 
 /// The options of a read, from the fields that all read messages have.
@@ -60,7 +51,7 @@ fn context(field: Option<&Bytes>) -> Result<VersionVector, Fault> {
 
 impl PbConnection {
     pub(super) async fn get(&mut self, request: RpbGetReq) -> Result<(), Fault> {
-        let key = key_of(&request.bucket_type, &request.bucket, &request.key);
+        let key = bucket_of(&request.bucket_type, &request.bucket).key(&request.key);
         let options = read_options!(request);
         let known = match &request.if_modified {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
@@ -82,9 +73,11 @@ impl PbConnection {
             self.send_empty(MessageCode::GetResp);
             return Ok(());
         };
-        let head = request.head == Some(true);
-        let tombstone_wanted = request.deletedvclock == Some(true);
-        let answer = get_response(object, known.as_ref(), head, tombstone_wanted);
+        let form = GetForm {
+            head: request.head == Some(true),
+            tombstone_wanted: request.deletedvclock == Some(true),
+        };
+        let answer = get_response(object, known.as_ref(), form);
         match is_aside {
             true => self.send_low_priority(answer).await,
             false => self.send(&answer),
@@ -97,7 +90,7 @@ impl PbConnection {
             None => Some(self.context.store.generate_key()?),
         };
         let name = request.key.clone().or_else(|| generated.clone()).unwrap_or_default();
-        let key = key_of(&request.bucket_type, &request.bucket, &name);
+        let key = bucket_of(&request.bucket_type, &request.bucket).key(&name);
         let head = request.return_head == Some(true);
         let return_object = head || request.return_body == Some(true);
         key.check().map_err(RequestError::from)?;
@@ -152,7 +145,7 @@ impl PbConnection {
     }
 
     pub(super) async fn delete(&mut self, request: RpbDelReq) -> Result<(), Fault> {
-        let key = key_of(&request.bucket_type, &request.bucket, &request.key);
+        let key = bucket_of(&request.bucket_type, &request.bucket).key(&request.key);
         // As Riak: only get and put report an empty bucket type as an invalid length.
         if key.bucket.bucket_type.is_empty() && !key.bucket.bucket.is_empty() && !key.key.is_empty()
         {
@@ -188,14 +181,23 @@ impl PbConnection {
     }
 }
 
+/// Form in which a client wants an object.
+#[derive(Clone, Copy)]
+pub(super) struct GetForm {
+    /// Without values.
+    pub(super) head: bool,
+    /// With the version vector of a tombstone.
+    pub(super) tombstone_wanted: bool,
+}
+
 /// The answer to a get. `known` is the version vector that the client has; if it equals that of the object,
 /// the answer only says so.
 pub(super) fn get_response(
     object: Object,
     known: Option<&VersionVector>,
-    head: bool,
-    tombstone_wanted: bool,
+    form: GetForm,
 ) -> RpbGetResp {
+    let GetForm { head, tombstone_wanted } = form;
     if object.is_tombstone() {
         // A client learns of a tombstone only if it asks for tombstones.
         let vclock = tombstone_wanted.then(|| encode_context(&object.clock));

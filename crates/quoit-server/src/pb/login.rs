@@ -4,6 +4,7 @@
 use super::connection::PbConnection;
 use super::fault::Fault;
 use super::input::Input;
+use crate::audit::AuditedInterface;
 use crate::security::{Claim, Login};
 use crate::stream::Stream;
 use quoit_wire::frame::Frame;
@@ -102,7 +103,11 @@ impl PbConnection {
                 Ok(LoginProgress::Answered)
             }
             Err(fault) => {
-                self.context.audit.record_failed_handshake("pb", &fault, self.address);
+                self.context.audit.record_failed_handshake(
+                    AuditedInterface::Pb,
+                    &fault,
+                    self.address,
+                );
                 Err(fault)
             }
         }
@@ -144,7 +149,7 @@ impl PbConnection {
         let claim = Claim { user, password, certificate, address: self.address };
         let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
         if login.is_none() {
-            self.context.audit.record_refused_login("pb", user, self.address);
+            self.context.audit.record_refused_login(AuditedInterface::Pb, user, self.address);
         }
         login
     }

@@ -2,10 +2,11 @@
 
 use super::connection::PbConnection;
 use super::fault::Fault;
-use crate::audit::AuditEntry;
+use super::kv::bucket_of;
+use crate::audit::{AuditEntry, AuditedInterface};
 use crate::security::RequiredPermission;
 use bytes::Bytes;
-use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_security::Permission;
 use quoit_wire::frame::Frame;
 use quoit_wire::messages as m;
@@ -43,8 +44,8 @@ macro_rules! of_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
             fn need(&self) -> Option<RequiredPermission<'_>> {
-                let bucket_type = type_of(&self.bucket_type);
-                let need = RequiredPermission::of_bucket(Permission::$permission, bucket_type, &self.bucket);
+                let bucket = bucket_of(&self.bucket_type, &self.bucket);
+                let need = RequiredPermission::of_bucket(Permission::$permission, bucket);
                 Some(need.of_key(self.key.as_key()))
             }
         }
@@ -56,8 +57,8 @@ macro_rules! of_bucket {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
             fn need(&self) -> Option<RequiredPermission<'_>> {
-                let bucket_type = type_of(&self.bucket_type);
-                Some(RequiredPermission::of_bucket(Permission::$permission, bucket_type, &self.bucket))
+                let bucket = bucket_of(&self.bucket_type, &self.bucket);
+                Some(RequiredPermission::of_bucket(Permission::$permission, bucket))
             }
         }
     )*};
@@ -68,8 +69,8 @@ macro_rules! of_typed_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
             fn need(&self) -> Option<RequiredPermission<'_>> {
-                let need =
-                    RequiredPermission::of_bucket(Permission::$permission, &self.bucket_type, &self.bucket);
+                let bucket = BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket };
+                let need = RequiredPermission::of_bucket(Permission::$permission, bucket);
                 Some(need.of_key(self.key.as_key()))
             }
         }
@@ -81,8 +82,8 @@ macro_rules! of_untyped_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
             fn need(&self) -> Option<RequiredPermission<'_>> {
-                let bucket_type = DEFAULT_BUCKET_TYPE;
-                let need = RequiredPermission::of_bucket(Permission::$permission, bucket_type, &self.bucket);
+                let bucket = BucketRef::untyped(&self.bucket);
+                let need = RequiredPermission::of_bucket(Permission::$permission, bucket);
                 Some(need.of_key(self.key.as_key()))
             }
         }
@@ -207,6 +208,6 @@ impl PbConnection {
     /// Begins an audit log entry for an operation of this client.
     pub(super) fn audit_entry<'a>(&'a self, what: &'a str) -> AuditEntry<'a> {
         let (user, from) = (self.session.user(), Some(self.address));
-        AuditEntry { user, from, ..AuditEntry::new("pb", what) }
+        AuditEntry { user, from, ..AuditEntry::new(AuditedInterface::Pb, what) }
     }
 }

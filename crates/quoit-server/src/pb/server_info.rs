@@ -2,7 +2,7 @@
 
 use super::connection::PbConnection;
 use super::fault::Fault;
-use super::kv::key_of;
+use super::kv::bucket_of;
 use crate::context::RIAK_KV_VERSION;
 use bytes::Bytes;
 use quoit_wire::MessageCode;
@@ -36,7 +36,7 @@ impl PbConnection {
     }
 
     pub(super) fn preflist(&mut self, request: RpbGetBucketKeyPreflistReq) -> Result<(), Fault> {
-        let key = key_of(&request.bucket_type, &request.bucket, &request.key);
+        let key = bucket_of(&request.bucket_type, &request.bucket).key(&request.key);
         let preflist = self
             .context
             .store

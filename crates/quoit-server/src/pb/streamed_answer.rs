@@ -5,7 +5,7 @@
 //! and moves the value to its place at the end.
 
 use super::fault::Fault;
-use crate::data_types::{ItemOrder, Stopping, map_entry};
+use crate::data_types::{ItemOrder, Stopping, TextCopies, map_entry};
 use crate::memory::{MemoryReservation, NoRoom};
 use bytes::BufMut;
 use prost::Message;
@@ -117,7 +117,7 @@ impl ItemSink for StreamedAnswer<'_> {
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
         let answer_bytes = size_bytes.saturating_add(heads_bytes);
-        let order_bytes = ItemOrder::room_bytes(size_bytes, 1);
+        let order_bytes = ItemOrder::room_bytes(size_bytes, TextCopies(1));
         let held = self.reservation.hold_answer(out, answer_bytes);
         let held = held.and_then(|()| match size_bytes > SMALL_BYTES {
             true => self.reservation.hold(out.len().saturating_add(answer_bytes + order_bytes)),
@@ -142,7 +142,7 @@ impl ItemSink for StreamedAnswer<'_> {
         out.put_slice(&[KIND, kind as u8, VALUE]);
         self.length_at = out.len();
         out.put_slice(&[0; LENGTH_BYTES_MAX]);
-        self.order = ItemOrder::of(size_bytes, out.len());
+        self.order = ItemOrder::of(size_bytes, out);
     }
 
     fn item(&mut self, item: ShownItem<'_>) {

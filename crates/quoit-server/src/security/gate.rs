@@ -3,7 +3,9 @@
 use super::clear::PlaintextClients;
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
-use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
+use super::unauthenticated::{
+    UnauthenticatedConnection, UnauthenticatedConnections, UnauthenticatedLimits,
+};
 use crate::refusal_rate::RefusalRate;
 use arc_swap::ArcSwapOption;
 use quoit_cluster::{ControlPlane, PlainLink};
@@ -304,15 +306,11 @@ impl Gate {
         &self,
         address: IpAddr,
     ) -> Option<UnauthenticatedConnection> {
-        let SecuritySettings { unauthenticated_of_address_max, unauthenticated_max, .. } =
-            self.settings;
-        let of = &self.unauthenticated;
-        let admitted = UnauthenticatedConnections::admit(
-            of,
-            address,
-            unauthenticated_of_address_max,
-            unauthenticated_max,
-        );
+        let limits = UnauthenticatedLimits {
+            of_address_max: self.settings.unauthenticated_of_address_max,
+            all_max: self.settings.unauthenticated_max,
+        };
+        let admitted = UnauthenticatedConnections::admit(&self.unauthenticated, address, limits);
         if admitted.is_none() {
             self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
         }

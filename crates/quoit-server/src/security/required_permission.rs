@@ -1,5 +1,6 @@
 //! The permission that a request requires.
 
+use quoit_model::key::BucketRef;
 use quoit_security::Permission;
 
 /// The scope of a request.
@@ -10,7 +11,7 @@ pub(crate) enum On<'n> {
     /// All buckets of a bucket type.
     Type(&'n [u8]),
     /// One bucket of a bucket type.
-    Bucket(&'n [u8], &'n [u8]),
+    Bucket(BucketRef<'n>),
 }
 
 /// The permission that a request requires.
@@ -31,12 +32,8 @@ impl<'n> RequiredPermission<'n> {
         Self { permission, on: On::Type(bucket_type), key: None }
     }
 
-    pub(crate) const fn of_bucket(
-        permission: Permission,
-        bucket_type: &'n [u8],
-        bucket: &'n [u8],
-    ) -> Self {
-        Self { permission, on: On::Bucket(bucket_type, bucket), key: None }
+    pub(crate) const fn of_bucket(permission: Permission, bucket: BucketRef<'n>) -> Self {
+        Self { permission, on: On::Bucket(bucket), key: None }
     }
 
     /// Adds the key of the record.
@@ -50,7 +47,9 @@ impl<'n> RequiredPermission<'n> {
         let on = match self.on {
             On::Any => "any".to_owned(),
             On::Type(bucket_type) => text(bucket_type).into_owned(),
-            On::Bucket(bucket_type, bucket) => format!("{}/{}", text(bucket_type), text(bucket)),
+            On::Bucket(BucketRef { bucket_type, bucket }) => {
+                format!("{}/{}", text(bucket_type), text(bucket))
+            }
         };
         format!("Permission denied: User '{user}' does not have '{}' on {on}", self.permission)
     }

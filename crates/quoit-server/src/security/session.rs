@@ -9,6 +9,7 @@ use super::login::Login;
 use super::required_permission::{On, RequiredPermission};
 use crate::stream::Stream;
 use quoit_cluster::ControlPlane;
+use quoit_model::key::BucketRef;
 use quoit_security::{BucketName, PermissionSet, Rights};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,16 +40,16 @@ struct CachedPermissions {
 }
 
 impl CachedPermissions {
-    fn is_of(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
-        self.bucket == bucket && self.bucket_type == bucket_type
+    fn is_of(&self, bucket: BucketRef<'_>) -> bool {
+        self.bucket == bucket.bucket && self.bucket_type == bucket.bucket_type
     }
 
     /// Replaces the contents by those of another bucket, and reuses the allocations.
-    fn replace(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
+    fn replace(&mut self, bucket: BucketRef<'_>, permissions: PermissionSet) {
         self.bucket_type.clear();
-        self.bucket_type.extend_from_slice(bucket_type);
+        self.bucket_type.extend_from_slice(bucket.bucket_type);
         self.bucket.clear();
-        self.bucket.extend_from_slice(bucket);
+        self.bucket.extend_from_slice(bucket.bucket);
         self.permissions = permissions;
     }
 }
@@ -229,11 +230,9 @@ impl User {
     /// True if the most recent cache entry grants the permission.
     #[inline]
     fn is_permitted(&self, need: &RequiredPermission<'_>) -> bool {
-        let On::Bucket(bucket_type, bucket) = need.on else { return false };
+        let On::Bucket(bucket) = need.on else { return false };
         let latest = self.kept.get(self.latest);
-        latest.is_some_and(|kept| {
-            kept.permissions.contains(need.permission) && kept.is_of(bucket_type, bucket)
-        })
+        latest.is_some_and(|kept| kept.permissions.contains(need.permission) && kept.is_of(bucket))
     }
 
     fn may(&mut self, need: &RequiredPermission<'_>) -> bool {
@@ -241,27 +240,28 @@ impl User {
         match need.on {
             On::Any => rights.on_any().contains(need.permission),
             On::Type(bucket_type) => rights.on_type(bucket_type).contains(need.permission),
-            On::Bucket(bucket_type, bucket) => {
-                let place = self.kept.iter().position(|kept| kept.is_of(bucket_type, bucket));
+            On::Bucket(bucket) => {
+                let place = self.kept.iter().position(|kept| kept.is_of(bucket));
                 if let Some(place) = place {
                     self.latest = place;
                     return self.kept[place].permissions.contains(need.permission);
                 }
-                let permissions = rights.on(BucketName { bucket_type, bucket });
-                self.keep(bucket_type, bucket, permissions);
+                let BucketRef { bucket_type, bucket: name } = bucket;
+                let permissions = rights.on(BucketName { bucket_type, bucket: name });
+                self.keep(bucket, permissions);
                 permissions.contains(need.permission)
             }
         }
     }
 
-    fn keep(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
+    fn keep(&mut self, bucket: BucketRef<'_>, permissions: PermissionSet) {
         if self.kept.len() < CACHED_BUCKET_COUNT {
             self.latest = self.kept.len();
-            let (bucket_type, bucket) = (bucket_type.to_vec(), bucket.to_vec());
+            let (bucket_type, bucket) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
             self.kept.push(CachedPermissions { bucket_type, bucket, permissions });
         } else {
             self.latest = (self.latest + 1) % CACHED_BUCKET_COUNT;
-            self.kept[self.latest].replace(bucket_type, bucket, permissions);
+            self.kept[self.latest].replace(bucket, permissions);
         }
     }
 }
@@ -302,7 +302,7 @@ mod tests {
             session
                 .check(
                     &self.control,
-                    &RequiredPermission::of_bucket(permission, b"default", bucket),
+                    &RequiredPermission::of_bucket(permission, BucketRef::untyped(bucket)),
                 )
                 .is_ok()
         }

@@ -19,14 +19,21 @@ pub(crate) struct UnauthenticatedConnection {
     address: IpAddr,
 }
 
+/// Maximum numbers of connections that have not logged in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnauthenticatedLimits {
+    pub(super) of_address_max: usize,
+    pub(super) all_max: usize,
+}
+
 impl UnauthenticatedConnections {
     /// Counts a connection; `None` if there are too many from its address or in total.
     pub(super) fn admit(
         unauthenticated: &Arc<Self>,
         address: IpAddr,
-        of_address_max: usize,
-        all_max: usize,
+        limits: UnauthenticatedLimits,
     ) -> Option<UnauthenticatedConnection> {
+        let UnauthenticatedLimits { of_address_max, all_max } = limits;
         let address = counted(address);
         let mut counts = unauthenticated.counts.lock();
         let all: usize = counts.values().sum();
@@ -76,8 +83,7 @@ mod tests {
             UnauthenticatedConnections::admit(
                 &unauthenticated,
                 address.parse().expect("an address"),
-                2,
-                3,
+                UnauthenticatedLimits { of_address_max: 2, all_max: 3 },
             )
         };
         let first = admit("192.0.2.1").expect("the first");
@@ -97,8 +103,7 @@ mod tests {
             UnauthenticatedConnections::admit(
                 &unauthenticated,
                 address.parse().expect("an address"),
-                2,
-                9,
+                UnauthenticatedLimits { of_address_max: 2, all_max: 9 },
             )
         };
         let _first = admit("2001:db8:0:1::1").expect("the first");
