@@ -2,7 +2,7 @@
 
 use quoit_cluster::{ControlPlane, StoreError as ControlError};
 use quoit_core::{DotSequence, VolatileCounters};
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use quoit_store::bitcask::RecordLoss;
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
@@ -32,7 +32,7 @@ impl NodeEngine {
     /// `entropy`.
     #[must_use]
     pub fn in_memory(engine: Arc<dyn Engine>, entropy: u64) -> Self {
-        let actor = StoreIdentity::actor_of(entropy, 1);
+        let actor = StoreIdentity::actor_of(StoreId(entropy), 1);
         Self { engine, dots: DotSequence::new(actor, Box::new(VolatileCounters)), loss: None }
     }
 }

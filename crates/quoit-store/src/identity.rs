@@ -9,7 +9,7 @@ use crate::file_names::META_NAME;
 use crate::store_file::{Meta, MetaFile};
 use parking_lot::{Mutex, MutexGuard};
 use quoit_model::clock::Actor;
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use quoit_seam::Disk;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,10 +33,10 @@ impl StoreIdentity {
     /// The actor of the events in one incarnation of a store: 8 bytes. Two incarnations of one store never
     /// share an actor; two different stores do with a chance of 2^-64.
     #[must_use]
-    pub fn actor_of(store_id: u64, incarnation: u64) -> Actor {
+    pub fn actor_of(store_id: StoreId, incarnation: u64) -> Actor {
         // An odd factor spreads the incarnations of a store over all values without a collision.
         const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let id = store_id.wrapping_add(incarnation.wrapping_mul(SPREAD));
+        let id = store_id.0.wrapping_add(incarnation.wrapping_mul(SPREAD));
         Actor(id.to_be_bytes()[..].into())
     }
 
@@ -49,7 +49,7 @@ impl StoreIdentity {
 
     /// Random id that the store got when it was created.
     #[must_use]
-    pub fn store_id(&self) -> u64 {
+    pub fn store_id(&self) -> StoreId {
         self.file().meta().store_id
     }
 
@@ -165,7 +165,7 @@ pub(crate) fn open(disk: &dyn Disk, entropy: u64) -> Result<OpenedIdentity, Stor
         MetaFile::check_overwritable(disk)?;
         tracing::warn!(path = disk.path(), "the file {META_NAME} is damaged and is made again");
     }
-    let made = Meta { store_id: entropy, incarnation: 1, ..Meta::default() };
+    let made = Meta { store_id: StoreId(entropy), incarnation: 1, ..Meta::default() };
     let meta = MetaFile::create(disk, exists, made)?;
     Ok(OpenedIdentity { meta, created: !exists, clean: !exists })
 }

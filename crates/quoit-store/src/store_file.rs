@@ -39,7 +39,7 @@
 
 use crate::error::StoreError;
 use crate::file_names::{META_NAME, keys_name, log_name};
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use quoit_number::{index, length_u32};
 use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct Meta {
     /// True if the last stop was clean.
     pub clean: bool,
     /// Random id of the store.
-    pub store_id: u64,
+    pub store_id: StoreId,
     /// Incremented at creation, after each unclean stop, and when records are lost.
     pub incarnation: u64,
     /// The highest counter that may have been used for an event.
@@ -116,7 +116,7 @@ impl Meta {
         let goes_on = self.incarnation == last.incarnation
             && self.reserved_counter >= last.reserved_counter
             && self.exported_counter >= last.exported_counter;
-        self.store_id == last.store_id && (is_newer || goes_on)
+        self.store_id.0 == last.store_id.0 && (is_newer || goes_on)
     }
 }
 
@@ -204,7 +204,7 @@ impl MetaFile {
     /// is not synced.
     pub(crate) fn note_synced(&self, segment: u32, end: u64) {
         let mut bytes = [0; SYNCED_BYTES];
-        bytes[..8].copy_from_slice(&self.meta.store_id.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.meta.store_id.0.to_le_bytes());
         bytes[8..12].copy_from_slice(&segment.to_le_bytes());
         bytes[16..24].copy_from_slice(&end.to_le_bytes());
         let check = xxh3_64(&bytes[..24]);
@@ -224,7 +224,7 @@ impl MetaFile {
         let count = self.file.read_at(&mut bytes, SYNCED_AT)?;
         let number = |at: usize| u64::from_le_bytes(array_at(&bytes, at));
         let is_whole = count == SYNCED_BYTES && number(24) == xxh3_64(&bytes[..24]);
-        let is_known = is_whole && number(0) == self.meta.store_id;
+        let is_known = is_whole && number(0) == self.meta.store_id.0;
         Ok(is_known.then(|| (u32::from_le_bytes(array_at(&bytes, 8)), number(16))))
     }
 
@@ -341,7 +341,7 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
         | flag(meta.derived_data_stale, FLAG_STALE);
     bytes.extend_from_slice(&flags.to_le_bytes());
     bytes.extend_from_slice(&generation.to_le_bytes());
-    bytes.extend_from_slice(&meta.store_id.to_le_bytes());
+    bytes.extend_from_slice(&meta.store_id.0.to_le_bytes());
     bytes.extend_from_slice(&meta.incarnation.to_le_bytes());
     bytes.extend_from_slice(&meta.reserved_counter.to_le_bytes());
     bytes.extend_from_slice(&meta.exported_counter.to_le_bytes());
@@ -392,7 +392,7 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
     }
     let meta = Meta {
         clean: u32_at(12) & FLAG_CLEAN != 0,
-        store_id: u64_at(24),
+        store_id: StoreId(u64_at(24)),
         incarnation: u64_at(32),
         reserved_counter: u64_at(40),
         exported_counter: if version == 1 { 0 } else { u64_at(48) },
@@ -443,7 +443,7 @@ mod tests {
         let mut opened = reopened(&disk);
         let known = Meta {
             clean: true,
-            store_id: 0x1122,
+            store_id: StoreId(0x1122),
             incarnation: 3,
             reserved_counter: 9,
             retiring: vec![5],
@@ -474,7 +474,7 @@ mod tests {
         let mut opened = reopened(&disk);
         let known = Meta {
             clean: true,
-            store_id: 0x1122,
+            store_id: StoreId(0x1122),
             incarnation: 3,
             reserved_counter: 9,
             exported_counter: 8,
@@ -511,7 +511,7 @@ mod tests {
         let mut opened = reopened(&disk);
         let known = Meta {
             clean: true,
-            store_id: 0x1122,
+            store_id: StoreId(0x1122),
             incarnation: 3,
             reserved_counter: 9,
             exported_counter: 8,

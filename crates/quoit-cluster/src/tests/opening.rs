@@ -4,7 +4,7 @@ use super::*;
 use crate::{Addresses, CAPACITY_DEFAULT, MemberStatus};
 use flate2::read::GzDecoder;
 use quoit_model::props::TypeState;
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use std::io::Read;
 
 #[test]
@@ -115,7 +115,7 @@ async fn file_of_a_node_that_ran_alone_goes_on() {
 #[tokio::test]
 async fn the_last_opening_of_each_store_is_known_to_the_next_start() {
     let fixture = Fixture::new();
-    let opening = |mark| LastOpening { store_id: 5, mark, incarnation: 2 };
+    let opening = |mark| LastOpening { store_id: StoreId(5), mark, incarnation: 2 };
     let first = fixture.open();
     assert_eq!(first.store_opening("bitcask").unwrap(), None);
     for mark in [1, 3] {

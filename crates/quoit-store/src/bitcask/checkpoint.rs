@@ -42,6 +42,7 @@ use crate::error::StoreError;
 use crate::index::ENTRY_BYTES;
 use crate::snapshot::SnapshotWriter;
 use quoit_model::hash::Partition;
+use quoit_model::store_opening::StoreId;
 use quoit_number::length_u32;
 use quoit_planted::PlantedFault;
 use quoit_seam::{Next, Pace, Worker};
@@ -72,7 +73,7 @@ pub(super) struct SegmentState {
 /// The contents of a snapshot beside the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CheckpointState {
-    pub(super) store_id: u64,
+    pub(super) store_id: StoreId,
     /// The index has all records before this position.
     pub(super) position: LogPosition,
     /// True if records may have index entries.
@@ -85,7 +86,7 @@ pub(super) struct CheckpointState {
 impl CheckpointState {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + SEGMENT_BYTES * self.segments.len());
-        for number in [self.store_id, self.position.sequence, self.position.offset] {
+        for number in [self.store_id.0, self.position.sequence, self.position.offset] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.position.segment.to_le_bytes());
@@ -159,7 +160,7 @@ impl CheckpointState {
             },
         };
         Some(Self {
-            store_id: u64_at(fixed, 0),
+            store_id: StoreId(u64_at(fixed, 0)),
             position: LogPosition {
                 sequence: u64_at(fixed, 8),
                 offset: u64_at(fixed, 16),

@@ -24,6 +24,7 @@ use crate::error::StoreError;
 use crate::file_names::log_name;
 use crate::snapshot::Snapshot;
 use crate::store_file::Meta;
+use quoit_model::store_opening::StoreId;
 use quoit_planted::PlantedFault;
 use quoit_seam::DiskFile;
 use std::collections::BTreeMap;
@@ -178,7 +179,7 @@ impl LogOpening<'_> {
     }
 
     /// Unique numbers and sizes of the segments that the snapshot knows.
-    fn known_sizes(&self, directory: &Directory, store_id: u64) -> BTreeMap<u32, (u64, u64)> {
+    fn known_sizes(&self, directory: &Directory, store_id: StoreId) -> BTreeMap<u32, (u64, u64)> {
         if !directory.names.iter().any(|name| name == SNAPSHOT_NAME) {
             return BTreeMap::new();
         }
@@ -265,7 +266,7 @@ enum MissingPart {
 
 impl LogSegment {
     /// Reads the records. Returns the sequence of the first one.
-    fn scan(&mut self, store_id: u64) -> Result<Option<u64>, StoreError> {
+    fn scan(&mut self, store_id: StoreId) -> Result<Option<u64>, StoreError> {
         if self.end >= self.size_bytes {
             return Ok(None);
         }

@@ -25,6 +25,7 @@ use crate::record_loss::RecordLoss;
 use crate::snapshot::Snapshot;
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
+use quoit_model::store_opening::StoreId;
 use quoit_planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -91,7 +92,7 @@ impl LogOpening<'_> {
         &mut self,
         directory: &Directory,
         table: &SegmentTable,
-        store_id: u64,
+        store_id: StoreId,
     ) -> Option<UsableSnapshot> {
         if !directory.names.iter().any(|name| name == SNAPSHOT_NAME) {
             return None;
@@ -108,7 +109,7 @@ impl LogOpening<'_> {
     fn load_snapshot(
         &mut self,
         table: &SegmentTable,
-        store_id: u64,
+        store_id: StoreId,
     ) -> Result<UsableSnapshot, StoreError> {
         let path = self.disk.path();
         let unusable = |reason: String| StoreError::Corrupt {
@@ -315,7 +316,7 @@ impl LogOpening<'_> {
         &mut self,
         directory: &Directory,
         table: SegmentTable,
-        store_id: u64,
+        store_id: StoreId,
     ) -> Result<LoadedStore, StoreError> {
         let partition_count = usize::from(self.settings.ring_size.get());
         let mut rebuild = Rebuild::new(store_id, partition_count);
@@ -395,7 +396,7 @@ impl LogOpening<'_> {
     fn scan(
         &mut self,
         segment: &Arc<Segment>,
-        store_id: u64,
+        store_id: StoreId,
         counts: bool,
         mut each: impl FnMut(&RecordHeader, &[u8], &[u8], Location) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {

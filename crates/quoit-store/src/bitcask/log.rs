@@ -19,6 +19,7 @@ use crate::index::Location;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
+use quoit_model::store_opening::StoreId;
 use quoit_number::{index, length_u32};
 use quoit_seam::{Clock, Disk, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -113,7 +114,7 @@ impl LogLimits {
 /// Identity of the store, which the headers of its segments contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogIdentity {
-    pub(super) store_id: u64,
+    pub(super) store_id: StoreId,
     pub(super) incarnation: u64,
 }
 

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::file_names::{log_name, number_of_log};
 use crate::store_file::MetaFile;
+use quoit_model::store_opening::StoreId;
 use quoit_number::index;
 use quoit_seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +49,7 @@ pub(super) fn restore_segment_names(disk: &dyn Disk) -> Result<(), StoreError> {
 fn misnamed(
     disk: &dyn Disk,
     names: &[String],
-    store_id: u64,
+    store_id: StoreId,
 ) -> Result<BTreeMap<u32, u32>, StoreError> {
     let mut misnamed = BTreeMap::new();
     for number in names.iter().filter_map(|name| number_of_log(name)) {

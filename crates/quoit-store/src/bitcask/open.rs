@@ -35,6 +35,7 @@ use crate::record_loss::RecordLoss;
 use crate::store_file::{DURABILITY_FIELD_VERSION, Meta, MetaFile};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use quoit_model::store_opening::StoreId;
 use quoit_planted::planted;
 use quoit_seam::{Clock, Disk};
 use std::collections::BTreeMap;
@@ -170,7 +171,7 @@ fn begin_log(
 }
 
 /// The highest incarnation in the headers of a store's segments.
-fn newest_incarnation(candidates: &[SegmentFile], store_id: Option<u64>) -> u64 {
+fn newest_incarnation(candidates: &[SegmentFile], store_id: Option<StoreId>) -> u64 {
     let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
     let own = headers.filter(|header| Some(header.store_id) == store_id);
     own.map(|header| header.incarnation).max().unwrap_or(0)
@@ -310,7 +311,7 @@ impl<'o> LogOpening<'o> {
             self.note_loss(|| "the store was gone and was made anew".to_owned());
         }
         let made = Meta {
-            store_id: store_id.unwrap_or(self.settings.entropy),
+            store_id: store_id.unwrap_or(StoreId(self.settings.entropy)),
             incarnation: match store_id {
                 Some(_) => self.incarnation_after(newest_incarnation(candidates, store_id)),
                 None => 1,
@@ -380,7 +381,7 @@ impl<'o> LogOpening<'o> {
     fn segments(
         &mut self,
         candidates: Vec<SegmentFile>,
-        store_id: u64,
+        store_id: StoreId,
     ) -> Result<Vec<Arc<Segment>>, StoreError> {
         let mut segments = Vec::new();
         for candidate in candidates {
@@ -424,7 +425,7 @@ impl<'o> LogOpening<'o> {
     }
 
     /// True if a file has records of this store. Reads the file only if the header is damaged.
-    fn has_records(&self, candidate: &SegmentFile, store_id: u64) -> Result<bool, StoreError> {
+    fn has_records(&self, candidate: &SegmentFile, store_id: StoreId) -> Result<bool, StoreError> {
         let SegmentFile { number, file, header } = candidate;
         if header.is_ok() {
             return Ok(file.size_bytes()? > SEGMENT_HEADER_BYTES);

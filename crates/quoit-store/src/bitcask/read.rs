@@ -9,6 +9,7 @@ use crate::file_names::log_name;
 use crate::frame;
 use crate::index::IndexEntry;
 use bytes::{Buf, Bytes};
+use quoit_model::store_opening::StoreId;
 use quoit_number::index;
 use quoit_seam::ReadAt;
 use smallvec::SmallVec;
@@ -122,7 +123,7 @@ pub(super) enum LoadedRecord {
 /// Reads the records of one store.
 #[derive(Clone)]
 pub(super) struct Reader {
-    pub(super) store_id: u64,
+    pub(super) store_id: StoreId,
     /// The data directory, for error messages.
     pub(super) directory: String,
 }

@@ -11,6 +11,7 @@ use crate::file_names::log_name;
 use crate::index::{Location, PartitionIndex, SizeClass};
 use crate::keyfile::{FileCursor, KeyEntry, KeyFile, WriteFacts, WriteKind};
 use quoit_model::hash::{Identity, Partition};
+use quoit_model::store_opening::StoreId;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,7 @@ struct ReplayedWrite {
 
 /// Collects all writes of a store.
 pub(super) struct Rebuild {
-    store_id: u64,
+    store_id: StoreId,
     partitions: Vec<Vec<ReplayedWrite>>,
     /// For each partition, the sequence of its last drop: earlier writes do not count.
     dropped: Vec<u64>,
@@ -41,7 +42,7 @@ pub(super) struct Rebuild {
 }
 
 impl Rebuild {
-    pub(super) fn new(store_id: u64, partition_count: usize) -> Self {
+    pub(super) fn new(store_id: StoreId, partition_count: usize) -> Self {
         Self {
             store_id,
             partitions: (0..partition_count).map(|_| Vec::new()).collect(),
@@ -122,7 +123,7 @@ impl Rebuild {
             return;
         };
         self.partitions[partition].push(ReplayedWrite {
-            name: (facts.identity.0, xxh3_64_with_seed(encoded, self.store_id)),
+            name: (facts.identity.0, xxh3_64_with_seed(encoded, self.store_id.0)),
             sequence: facts.sequence,
             kind: facts.kind,
             location,

@@ -25,6 +25,7 @@
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use quoit_model::hash::{Identity, Partition};
+use quoit_model::store_opening::StoreId;
 use quoit_number::low_u32;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -107,7 +108,7 @@ impl RecordHeader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Position {
     /// Id of the store.
-    pub store_id: u64,
+    pub store_id: StoreId,
     /// Number of the segment.
     pub segment: u32,
     /// Offset of the record in the segment, in bytes.
@@ -117,14 +118,14 @@ pub struct Position {
 impl Position {
     fn seed(&self) -> u64 {
         let place = (u64::from(self.segment) << 32) | (self.offset / ALIGNMENT_BYTES as u64);
-        self.store_id.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        self.store_id.0.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
 
 /// Checksum of a record's body (key and value, or the contents of a batch).
 #[must_use]
-pub fn body_check(store_id: u64, body: &[u8]) -> u64 {
-    xxh3_64(body) ^ store_id
+pub fn body_check(store_id: StoreId, body: &[u8]) -> u64 {
+    xxh3_64(body) ^ store_id.0
 }
 
 /// Writes a header to the first [`HEADER_BYTES`] of `out`.

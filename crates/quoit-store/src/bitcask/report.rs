@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use crate::record_loss::RecordLoss;
+use quoit_model::store_opening::StoreId;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Maximum number of damages that a report lists; it counts all of them.
@@ -23,7 +24,7 @@ pub struct OpenReport {
     /// True if the file `STORE` was missing or damaged, and was rebuilt from the headers of segments.
     pub meta_rebuilt: bool,
     /// Random id of the store.
-    pub store_id: u64,
+    pub store_id: StoreId,
     /// Number of the incarnation: 1 at creation, incremented after each unclean stop, and once for each
     /// loss of records after a clean stop.
     pub incarnation: u64,

@@ -5,6 +5,7 @@ use super::record::{
     self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind,
 };
 use crate::error::StoreError;
+use quoit_model::store_opening::StoreId;
 use quoit_number::index;
 use quoit_planted::PlantedFault;
 use quoit_seam::DiskFile;
@@ -64,7 +65,7 @@ impl Scan {
     /// Starts at `from`, where a record must start unless the file ends there.
     pub(super) fn new(
         file: Arc<dyn DiskFile>,
-        store_id: u64,
+        store_id: StoreId,
         segment: u32,
         from: u64,
     ) -> Result<Self, StoreError> {

@@ -22,6 +22,7 @@
 use super::record::ALIGNMENT_BYTES;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
+use quoit_model::store_opening::StoreId;
 use quoit_number::{index, length_u32, low_u16, low_u32, or_zero, saturating_i64};
 use quoit_seam::DiskFile;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub struct SegmentHeader {
     /// Number of the segment.
     pub number: u32,
     /// Id of the store.
-    pub store_id: u64,
+    pub store_id: StoreId,
     /// Incarnation of the store when the segment was begun.
     pub incarnation: u64,
     /// The store's next sequence when the segment was begun.
@@ -83,7 +84,7 @@ impl SegmentHeader {
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
         bytes[10..12].copy_from_slice(&u16::from(self.origin == Origin::Merge).to_le_bytes());
         bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.store_id.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.store_id.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.incarnation.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.created_unix_secs.to_le_bytes());
@@ -143,7 +144,7 @@ impl SegmentHeader {
         Ok(Self {
             origin: if bytes[10] == 0 { Origin::Log } else { Origin::Merge },
             number: (u64_at(8) >> 32) as u32,
-            store_id: u64_at(16),
+            store_id: StoreId(u64_at(16)),
             incarnation: u64_at(24),
             first_sequence: u64_at(32),
             created_unix_secs: u64_at(40),

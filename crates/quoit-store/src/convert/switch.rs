@@ -7,6 +7,7 @@ use crate::file_names::META_NAME;
 use crate::marker::{self, UNMARKED_ENGINE};
 use crate::store_file::{Meta, MetaFile};
 use quoit_model::hash::{Identity, RingSize};
+use quoit_model::store_opening::StoreId;
 use quoit_seam::{Disk, RealDisk};
 use std::fs;
 use std::io;
@@ -224,7 +225,7 @@ impl Conversion {
     /// Fails if the directories belong to different stores: the file `STORE` of one was damaged since the
     /// conversion began, so that it got a new identity.
     pub(super) fn check_same_store(&self) -> Result<(), ConvertError> {
-        let store_of = |path: PathBuf| -> Result<u64, StoreError> {
+        let store_of = |path: PathBuf| -> Result<StoreId, StoreError> {
             let meta = meta_of(&path)?.1.ok_or_else(|| no_identity(&path))?;
             Ok(meta.meta().store_id)
         };

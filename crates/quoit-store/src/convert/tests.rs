@@ -15,6 +15,7 @@ use crate::record::RecordAt;
 use crate::store_file::Meta;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
+use quoit_model::store_opening::StoreId;
 use quoit_seam::{Disk, ManualClock, ManualExecution, RealDisk};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -242,7 +243,7 @@ fn a_store_that_has_become_another_one_since_the_conversion_began_is_not_gone_on
     let execution = ManualExecution::default();
     let new = OrderedEngine::open_innostore(&disk, clock.clone(), &execution, settings, of_tree);
     let new = new.unwrap().0;
-    assert_eq!((old.identity().store_id(), new.identity().store_id()), (1, 2));
+    assert_eq!((old.identity().store_id(), new.identity().store_id()), (StoreId(1), StoreId(2)));
     put(&old, "key", b"value", 0);
     let notes = Notes { every_bytes: 1, clock: &*clock, accepts_damage: false };
     let observe = &mut |_: &Progress| panic!("something was copied");
@@ -360,7 +361,7 @@ fn incarnation_after(damaged: bool) -> u64 {
     assert_eq!(resumed.lacks_records(), damaged);
     resumed.switch().unwrap();
     let reopened = identity::open(&of_all, 10).unwrap();
-    assert_eq!((reopened.meta.meta().store_id, reopened.created), (9, false));
+    assert_eq!((reopened.meta.meta().store_id, reopened.created), (StoreId(9), false));
     reopened.meta.meta().incarnation
 }
 

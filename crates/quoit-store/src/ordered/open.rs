@@ -18,6 +18,7 @@ use crate::record_loss::RecordLoss;
 use crate::store_file::{Meta, MetaFile};
 use bytes::Bytes;
 use quoit_model::hash::{Partition, RingSize};
+use quoit_model::store_opening::StoreId;
 use quoit_seam::{Clock, Disk};
 use std::sync::{Arc, OnceLock};
 
@@ -35,7 +36,7 @@ pub struct OrderedReport {
     /// yet.
     pub loss: Option<RecordLoss>,
     /// Random id of the store.
-    pub store_id: u64,
+    pub store_id: StoreId,
     /// Number of the incarnation: 1 at creation, incremented after each unclean stop, and when records turn
     /// out to be lost.
     pub incarnation: u64,
@@ -64,7 +65,7 @@ pub(super) struct StoreOpening<'o> {
 }
 
 impl StoreOpening<'_> {
-    pub(super) fn store_id(&self) -> u64 {
+    pub(super) fn store_id(&self) -> StoreId {
         self.meta.meta().store_id
     }
 

@@ -3,7 +3,7 @@
 use crate::support::files::copy;
 use crate::support::ordered::{ORDERED, open_ordered};
 use crate::support::{Faulty, put, value};
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{OpenReport, SNAPSHOT_WORKER};
 use quoit_store::engine::Maintenance;
@@ -273,7 +273,7 @@ fn another_store_is_not_older_than_what_is_known_of_the_former_one() {
     let mut store = closed_store();
     store.open().unwrap();
     let known = store.engine().identity().opening();
-    let (store_id, mark) = (known.store_id ^ 1, known.mark + 10);
+    let (store_id, mark) = (StoreId(known.store_id.0 ^ 1), known.mark + 10);
     store.settings.last_opening = Some(LastOpening { store_id, mark, ..known });
     store.close();
     assert_eq!(store.open().unwrap().loss, None);

@@ -474,7 +474,7 @@ fn an_engine_that_forgets_begins_a_new_incarnation_of_the_store() {
         3,
         "closed, but with an engine that forgets"
     );
-    assert_eq!(several.multi().identity().store_id(), 7);
+    assert_eq!(several.multi().identity().store_id().0, 7);
     several.multi().identity().reserve_counter(500).unwrap();
     several.multi().identity().note_exported(400).unwrap();
     several.restart();

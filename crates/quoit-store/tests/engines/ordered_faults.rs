@@ -348,7 +348,7 @@ fn what_was_closed_is_clean_and_keeps_its_counters() {
     tree.engine = None;
     let report = tree.open().unwrap();
     assert!(report.clean && !report.created);
-    assert_eq!((report.incarnation, report.key_count, report.store_id), (1, 1, 7));
+    assert_eq!((report.incarnation, report.key_count, report.store_id.0), (1, 1, 7));
     assert_eq!(tree.engine().identity().reserved_counter(), 500);
     assert_eq!(tree.engine().identity().exported_counter(), 400);
     assert_eq!(keys(tree.engine()), ["key"]);

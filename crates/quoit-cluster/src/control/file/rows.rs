@@ -19,7 +19,7 @@ use crate::state::State;
 use openraft::entry::RaftPayload as _;
 use prost::Message;
 use quoit_model::key::BucketRef;
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use quoit_planted::planted;
 use quoit_wire::internode::control::{
     Ballot, ClusterMessage, LogEntry, Position, Started, StoredElectorate,
@@ -127,7 +127,11 @@ impl ControlFile {
                 Err(error) => Err(error.into()),
             }
         })?;
-        Ok(noted.map(|(store_id, mark, incarnation)| LastOpening { store_id, mark, incarnation }))
+        Ok(noted.map(|(store_id, mark, incarnation)| LastOpening {
+            store_id: StoreId(store_id),
+            mark,
+            incarnation,
+        }))
     }
 
     /// Records an opening of a store of this node.
@@ -138,7 +142,7 @@ impl ControlFile {
     ) -> Result<(), CommitError> {
         let LastOpening { store_id, mark, incarnation } = opening;
         self.commit(|transaction| {
-            transaction.open_table(STORES)?.insert(name, (store_id, mark, incarnation))?;
+            transaction.open_table(STORES)?.insert(name, (store_id.0, mark, incarnation))?;
             Ok(())
         })
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::{untyped, updates};
 use crate::{ClusterId, RecoverError, RestoreRole, inspect_copy, restore};
-use quoit_model::store_opening::LastOpening;
+use quoit_model::store_opening::{LastOpening, StoreId};
 use serde_json::json;
 
 const EPOCH: ClusterId = ClusterId([7; 16]);
@@ -116,7 +116,7 @@ async fn an_older_copy_may_begin_the_epoch_and_newer_ones_forget_what_it_does_no
 #[tokio::test(start_paused = true)]
 async fn stores_count_as_older_than_the_node_and_a_repetition_is_refused() {
     let mut cluster = TestCluster::joined(1).await;
-    let opening = LastOpening { store_id: 5, mark: 8, incarnation: 2 };
+    let opening = LastOpening { store_id: StoreId(5), mark: 8, incarnation: 2 };
     cluster.control(1).note_store_opening("bitcask", opening).unwrap();
     assert!(matches!(inspect_copy(disk(&cluster, 1)), Err(RecoverError::Open(_))), "in use");
     cluster.crash(1);
@@ -125,7 +125,7 @@ async fn stores_count_as_older_than_the_node_and_a_repetition_is_refused() {
     assert!(again.to_string().contains("start the node"), "{again}");
     cluster.start(1).await;
     let noted = cluster.control(1).store_opening("bitcask").unwrap().unwrap();
-    assert_eq!(noted.store_id, 5);
+    assert_eq!(noted.store_id, StoreId(5));
     assert!(noted.mark > 1 << 31 && noted.incarnation > 1 << 31, "{noted:?}");
     set(&cluster, 1, 2).await;
 }

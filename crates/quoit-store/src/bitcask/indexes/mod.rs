@@ -38,6 +38,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
+use quoit_model::store_opening::StoreId;
 use quoit_planted::PlantedFault;
 use quoit_seam::{Disk, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -138,7 +139,7 @@ pub(super) struct Start {
 
 /// The secondary indexes of a store. See the module's documentation.
 pub(super) struct LogIndexes {
-    store_id: u64,
+    store_id: StoreId,
     tree: Arc<LazyTree>,
     overlay: Overlay,
     /// Bytes of waiting entries from which on writers move entries themselves. From a quarter of it on,
@@ -162,7 +163,7 @@ pub(super) struct LogIndexes {
 }
 
 impl LogIndexes {
-    pub(super) fn new(disk: Arc<dyn Disk>, store_id: u64, buffer_bytes: u64) -> Self {
+    pub(super) fn new(disk: Arc<dyn Disk>, store_id: StoreId, buffer_bytes: u64) -> Self {
         let tree = Arc::new(LazyTree::new(disk));
         Self {
             store_id,
@@ -363,7 +364,7 @@ impl LogIndexes {
             self.start.get().map_or((0, 0), |start| (start.incarnation, start.next_sequence));
         // No two starts of an incarnation have the same next sequence.
         let losses = self.losses.load(Ordering::Acquire);
-        let unique = [self.store_id, incarnation, sequence, losses].map(u64::to_be_bytes);
+        let unique = [self.store_id.0, incarnation, sequence, losses].map(u64::to_be_bytes);
         let id = xxh3_64(unique.as_flattened()) | 1;
         let id = Bytes::copy_from_slice(&id.to_be_bytes());
         let key = Bytes::from_static(ID_KEY);

@@ -15,6 +15,7 @@
 use super::groups::{MARK_BYTES, Mark};
 use crate::ordered::keys::GROUP_KEY;
 use memchr::memmem;
+use quoit_model::store_opening::StoreId;
 use quoit_number::{index, length_u32, low_u16};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
@@ -70,14 +71,14 @@ fn start(item_count: u32, sequence: u64) -> [u8; START_BYTES] {
 }
 
 /// Reads the batch at the current position of the journal; `None` if there is no intact one.
-pub(super) fn read(journal: &mut impl Read, store_id: u64) -> io::Result<Option<JournalBatch>> {
+pub(super) fn read(journal: &mut impl Read, store_id: StoreId) -> io::Result<Option<JournalBatch>> {
     match read_to_end(journal, store_id) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
         read => read,
     }
 }
 
-fn read_to_end(journal: &mut impl Read, store_id: u64) -> io::Result<Option<JournalBatch>> {
+fn read_to_end(journal: &mut impl Read, store_id: StoreId) -> io::Result<Option<JournalBatch>> {
     let front: [u8; START_BYTES] = array(journal)?;
     let [tag, counts @ ..] = front;
     let (counts, sequence) = counts.split_at(4);
@@ -132,7 +133,7 @@ fn pass_item(journal: &mut impl Read, hash: &mut Xxh3Default) -> io::Result<u64>
 fn pass_first_item(
     journal: &mut impl Read,
     hash: &mut Xxh3Default,
-    store_id: u64,
+    store_id: StoreId,
 ) -> io::Result<(u64, Option<(Mark, u64)>)> {
     let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
     hash.update(&head);
@@ -158,7 +159,7 @@ pub(super) fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u16, u32) {
 }
 
 /// The mark in an item, and its keyspace.
-fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: u64) -> Option<(Mark, u64)> {
+fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: StoreId) -> Option<(Mark, u64)> {
     let keyspace = u64::from_le_bytes(*item[3..].first_chunk()?);
     let mark = Mark::read(&item[MARK_ITEM_BYTES - MARK_BYTES..], store_id)?;
     (*item == mark_item(keyspace, &mark, store_id)).then_some((mark, keyspace))
@@ -173,7 +174,7 @@ fn mark_sizes() -> [u8; 10] {
     sizes
 }
 
-fn mark_item(keyspace: u64, mark: &Mark, store_id: u64) -> [u8; MARK_ITEM_BYTES] {
+fn mark_item(keyspace: u64, mark: &Mark, store_id: StoreId) -> [u8; MARK_ITEM_BYTES] {
     let mut item = [0; MARK_ITEM_BYTES];
     item[0] = ITEM;
     // The type is that of a value, and the value is not compressed: both are 0.
@@ -185,7 +186,7 @@ fn mark_item(keyspace: u64, mark: &Mark, store_id: u64) -> [u8; MARK_ITEM_BYTES]
 }
 
 /// A batch that has only a mark.
-pub(super) fn mark_alone(keyspace: u64, mark: &Mark, sequence: u64, store_id: u64) -> Vec<u8> {
+pub(super) fn mark_alone(keyspace: u64, mark: &Mark, sequence: u64, store_id: StoreId) -> Vec<u8> {
     let item = mark_item(keyspace, mark, store_id);
     let check = xxh3_64(&item).to_le_bytes();
     [&start(1, sequence)[..], &item, &[END], &check, &TRAILER].concat()
@@ -197,7 +198,7 @@ pub(super) fn seek(
     journal: &mut (impl Read + Seek),
     from: u64,
     above: u64,
-    store_id: u64,
+    store_id: StoreId,
 ) -> io::Result<Option<u64>> {
     journal.seek(SeekFrom::Start(from))?;
     let mut position = from;
@@ -231,7 +232,7 @@ pub(super) fn seek(
 pub(super) fn front_at(
     journal: &mut (impl Read + Seek),
     place: u64,
-    store_id: u64,
+    store_id: StoreId,
 ) -> io::Result<Option<Mark>> {
     journal.seek(SeekFrom::Start(place))?;
     let mut front = Vec::with_capacity(FRONT_BYTES);
@@ -240,7 +241,7 @@ pub(super) fn front_at(
 }
 
 /// The mark of a batch with this beginning, whatever its start says.
-fn mark_of(front: &[u8], store_id: u64) -> Option<Mark> {
+fn mark_of(front: &[u8], store_id: StoreId) -> Option<Mark> {
     let item: &[u8; MARK_ITEM_BYTES] = front[START_BYTES..].first_chunk()?;
     if item[0] != ITEM || item[21] != GROUP_KEY[0] {
         return None;

@@ -16,6 +16,7 @@
 //! in most batches. It is lower in the first batch after an opening, which also stands for the groups that
 //! were cut off, and in a batch that replaces damaged ones.
 
+use quoit_model::store_opening::StoreId;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -38,23 +39,23 @@ pub(in super::super) struct Mark {
 }
 
 impl Mark {
-    pub(in super::super) fn encode(&self, store_id: u64) -> [u8; MARK_BYTES] {
+    pub(in super::super) fn encode(&self, store_id: StoreId) -> [u8; MARK_BYTES] {
         let mut bytes = [0; MARK_BYTES];
         let numbers = [self.first, self.group, self.synced, self.sequence_min];
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let check = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id);
+        let check = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id.0);
         bytes[MARK_BYTES - 8..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
     /// `None` if the bytes are not a mark of this store.
-    pub(in super::super) fn read(bytes: &[u8], store_id: u64) -> Option<Self> {
+    pub(in super::super) fn read(bytes: &[u8], store_id: StoreId) -> Option<Self> {
         let (numbers, rest) = bytes.split_last_chunk::<8>()?;
         let (numbers, []) = numbers.as_chunks::<8>() else { return None };
         let [first, group, synced, sequence_min] = numbers else { return None };
-        let is_own = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id).to_le_bytes() == *rest;
+        let is_own = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id.0).to_le_bytes() == *rest;
         let mark = Self {
             first: u64::from_le_bytes(*first),
             group: u64::from_le_bytes(*group),
@@ -75,11 +76,11 @@ impl Mark {
 /// survives the death of the process, and after the death of the machine it may have an older group.
 pub(in super::super) struct SyncedFile {
     file: File,
-    store_id: u64,
+    store_id: StoreId,
 }
 
 impl SyncedFile {
-    pub(in super::super) fn open(directory: &Path, store_id: u64) -> io::Result<Self> {
+    pub(in super::super) fn open(directory: &Path, store_id: StoreId) -> io::Result<Self> {
         let path = directory.join(SYNCED_NAME);
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         Ok(Self { file, store_id })
@@ -93,7 +94,7 @@ impl SyncedFile {
     }
 
     /// The last group that is known to have been synced; 0 if none is known.
-    pub(super) fn read(directory: &Path, store_id: u64) -> io::Result<u64> {
+    pub(super) fn read(directory: &Path, store_id: StoreId) -> io::Result<u64> {
         let bytes = match std::fs::read(directory.join(SYNCED_NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             bytes => bytes?,
@@ -105,38 +106,41 @@ impl SyncedFile {
     }
 }
 
-fn check_of(group: u64, store_id: u64) -> [u8; 8] {
-    xxh3_64_with_seed(&group.to_le_bytes(), store_id).to_le_bytes()
+fn check_of(group: u64, store_id: StoreId) -> [u8; 8] {
+    xxh3_64_with_seed(&group.to_le_bytes(), store_id.0).to_le_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const OWN: StoreId = StoreId(3);
+    const OTHER: StoreId = StoreId(4);
+
     #[test]
     fn a_flipped_bit_makes_a_mark_unreadable() {
         let mark = Mark { first: 7, group: 7, synced: 5, sequence_min: 90 };
-        let bytes = mark.encode(3);
-        assert_eq!(Mark::read(&bytes, 3), Some(mark));
-        assert_eq!(Mark::read(&bytes, 4), None, "another store's");
+        let bytes = mark.encode(OWN);
+        assert_eq!(Mark::read(&bytes, OWN), Some(mark));
+        assert_eq!(Mark::read(&bytes, OTHER), None, "another store's");
         for bit in 0..8 * MARK_BYTES {
             let mut flipped = bytes;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Mark::read(&flipped, 3), None, "bit {bit}");
+            assert_eq!(Mark::read(&flipped, OWN), None, "bit {bit}");
         }
-        assert_eq!(Mark::read(&bytes[1..], 3), None);
+        assert_eq!(Mark::read(&bytes[1..], OWN), None);
     }
 
     #[test]
     fn the_synced_group_is_read_back_and_damage_says_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let read = || SyncedFile::read(directory.path(), 3).unwrap();
+        let read = || SyncedFile::read(directory.path(), OWN).unwrap();
         assert_eq!(read(), 0);
-        let file = SyncedFile::open(directory.path(), 3).unwrap();
+        let file = SyncedFile::open(directory.path(), OWN).unwrap();
         file.write(12).unwrap();
         file.write(13).unwrap();
         assert_eq!(read(), 13);
-        assert_eq!(SyncedFile::read(directory.path(), 4).unwrap(), 0, "another store's");
+        assert_eq!(SyncedFile::read(directory.path(), OTHER).unwrap(), 0, "another store's");
         std::fs::write(directory.path().join(SYNCED_NAME), [1; SYNCED_BYTES]).unwrap();
         assert_eq!(read(), 0);
         std::fs::write(directory.path().join(SYNCED_NAME), [1; 3]).unwrap();

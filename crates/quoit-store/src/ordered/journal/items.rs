@@ -3,6 +3,7 @@
 use super::batch::{self, ITEM, ITEM_HEAD_BYTES, START_BYTES, sizes};
 use super::paths_of;
 use super::survey::{JournalPart, SEQUENCES_AHEAD_MAX, survey};
+use quoit_model::store_opening::StoreId;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(in crate::ordered) struct JournalItem {
 /// power failure left: a salvage wants all of them.
 pub(in crate::ordered) fn visit_items(
     directory: &Path,
-    store_id: u64,
+    store_id: StoreId,
     take: &mut dyn FnMut(JournalItem),
 ) -> io::Result<()> {
     let mut above = 0;

@@ -30,6 +30,7 @@ pub(super) use groups::{Mark, SyncedFile};
 pub(super) use items::{JournalItem, visit_items};
 
 use crate::error::StoreError;
+use quoit_model::store_opening::StoreId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,11 @@ pub(super) struct Journals {
 /// # Errors
 ///
 /// If the disk fails.
-pub(super) fn check(directory: &Path, clean: bool, store_id: u64) -> Result<Journals, StoreError> {
+pub(super) fn check(
+    directory: &Path,
+    clean: bool,
+    store_id: StoreId,
+) -> Result<Journals, StoreError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error: io::Error| StoreError::Io { action: "read", path, reason: error.to_string() }

@@ -1,6 +1,7 @@
 //! Survey of one journal: its intact batches, and the ranges without one.
 
 use super::batch::{self, JournalBatch, START_BYTES};
+use quoit_model::store_opening::StoreId;
 use std::io::{self, BufRead, Seek, SeekFrom};
 
 /// Maximum distance of a batch's sequence from the lowest that it may have: threads of `fjall` use some
@@ -57,7 +58,7 @@ pub(super) struct Survey {
 pub(super) fn survey(
     journal: &mut (impl BufRead + Seek),
     above: u64,
-    store_id: u64,
+    store_id: StoreId,
 ) -> io::Result<Survey> {
     let mut survey = Survey::default();
     let (mut position, mut above) = (0, above);

@@ -3,10 +3,11 @@
 use super::*;
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use proptest::prelude::*;
+use quoit_model::store_opening::StoreId;
 use std::io::Cursor;
 use xxhash_rust::xxh3::xxh3_64;
 
-const STORE_ID: u64 = 77;
+const STORE_ID: StoreId = StoreId(77);
 const SIDE: u64 = 5;
 
 /// A batch of a journal: the first and last group in it, the last group that was synced before it, and its

@@ -9,6 +9,7 @@
 use super::batch::{self, START_BYTES};
 use super::groups::Mark;
 use super::survey::{Batches, JournalPart, JournalPiece, Survey, SurveyedGroups};
+use quoit_model::store_opening::StoreId;
 
 /// Facts beside the journals themselves.
 #[derive(Clone, Copy, Default, Debug)]
@@ -17,7 +18,7 @@ pub(super) struct JournalSurroundings {
     pub(super) clean: bool,
     /// The last group that was synced, according to the file beside the journals.
     pub(super) synced: u64,
-    pub(super) store_id: u64,
+    pub(super) store_id: StoreId,
 }
 
 /// A part of a rewritten journal.

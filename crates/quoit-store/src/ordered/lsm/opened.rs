@@ -14,6 +14,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
 };
 use parking_lot::Mutex;
+use quoit_model::store_opening::StoreId;
 use std::path::{Path, PathBuf};
 
 /// Number of sealed memtables of a keyspace from which on no batch is written: `fjall` blocks at four.
@@ -44,7 +45,7 @@ pub(super) struct KeyspaceSettings {
     pub(super) settings: LsmSettings,
     /// True if bodies are stored apart from heads.
     pub(super) bodies_apart: bool,
-    pub(super) store_id: u64,
+    pub(super) store_id: StoreId,
 }
 
 pub(super) struct OpenedKeyspaces {
@@ -54,7 +55,7 @@ pub(super) struct OpenedKeyspaces {
     pub(super) retired: Mutex<[RetiredParts; Space::ALL.len()]>,
     groups: Mutex<BatchGroups>,
     synced_file: SyncedFile,
-    store_id: u64,
+    store_id: StoreId,
 }
 
 /// Numbers of batches. See [`journal`].
@@ -77,7 +78,7 @@ impl OpenedKeyspaces {
         note_loss: &mut NoteLoss<'_>,
     ) -> Result<Self, StoreError> {
         let KeyspaceSettings { path, settings, bodies_apart, store_id } = place;
-        let (path, store_id): (&Path, u64) = (path, *store_id);
+        let (path, store_id): (&Path, StoreId) = (path, *store_id);
         let failed = |error| store_error("open", path, &error);
         half_made::clear(path)?;
         let journals = journal::check(path, clean, store_id)?;

@@ -27,6 +27,7 @@ use crate::ordered::keys::GROUP_KEY;
 use crate::ordered::tree::Take;
 use crate::ordered::value::{HEAD_BYTES, ValueHead};
 use bytes::Bytes;
+use quoit_model::store_opening::StoreId;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -45,7 +46,7 @@ const BLOB_BYTES_MAX: u64 = 1 << 30;
 /// The files of a store that no process has open.
 pub(super) struct LsmSource {
     directory: PathBuf,
-    store_id: u64,
+    store_id: StoreId,
     /// Directory and number of the keyspace of each space.
     keyspaces: [(PathBuf, u64); Space::ALL.len()],
     unread: Vec<Unread>,
@@ -56,7 +57,11 @@ pub(super) struct LsmSource {
 impl LsmSource {
     /// Reads the journals and the names of keyspaces. `store_id` and `clean` come from the file `STORE`, if
     /// it can be read.
-    pub(super) fn open(directory: &Path, store_id: u64, clean: bool) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        directory: &Path,
+        store_id: StoreId,
+        clean: bool,
+    ) -> Result<Self, StoreError> {
         let journals = journal::check(directory, clean, store_id)?;
         let folder = directory.join(files::KEYSPACES_NAME);
         let mut source = Self {

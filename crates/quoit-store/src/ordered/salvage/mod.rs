@@ -32,6 +32,7 @@ use lsm::LsmSource;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_model::store_opening::StoreId;
 use quoit_seam::{Disk, RealDisk};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -174,8 +175,8 @@ fn source_of(directory: &Path) -> Result<Box<dyn Source>, StoreError> {
     if lsm.is_dir() {
         // Without the store's id, the marks of batches cannot be verified.
         let meta = MetaFile::open(&disk, &names).ok().flatten();
-        let (store_id, clean) =
-            meta.map_or((0, false), |meta| (meta.meta().store_id, meta.meta().clean));
+        let (store_id, clean) = meta
+            .map_or((StoreId::default(), false), |meta| (meta.meta().store_id, meta.meta().clean));
         return Ok(Box::new(LsmSource::open(&lsm, store_id, clean)?));
     }
     if names.iter().any(|name| name == ENGINE_FILE.name) {
