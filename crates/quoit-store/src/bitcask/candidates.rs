@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use super::log::LogStart;
-use super::report::SegmentsDigest;
+use super::report::{DigestedSegment, SegmentsDigest};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
 use crate::file_names::log_name;
@@ -49,7 +49,7 @@ pub(super) fn segments_digest(candidates: &[SegmentFile]) -> Result<u64, StoreEr
         let size_bytes = file.size_bytes()?;
         // A segment without records may be removed, or may never have been durable.
         if size_bytes > SEGMENT_HEADER_BYTES {
-            digest.add(*number, uid, size_bytes);
+            digest.add(DigestedSegment { number: *number, uid, size_bytes });
         }
     }
     Ok(digest.get())

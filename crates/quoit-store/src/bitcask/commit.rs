@@ -52,7 +52,7 @@ impl LogCommitter {
         (clock, identity): (Arc<dyn Clock>, Arc<StoreIdentity>),
         durability: Durability,
         sync_interval_us: u64,
-        synced: u64,
+        synced: Ticket,
     ) -> Self {
         Self {
             committed_us: AtomicU64::new(clock.monotonic_us()),
@@ -62,7 +62,7 @@ impl LogCommitter {
             identity,
             durability,
             sync_interval_us,
-            synced: AtomicU64::new(synced),
+            synced: AtomicU64::new(synced.0),
             waiting: Mutex::default(),
             committing: Mutex::new(()),
             handle: OnceLock::new(),

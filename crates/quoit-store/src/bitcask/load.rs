@@ -27,6 +27,7 @@ use parking_lot::RwLock;
 use quoit_model::hash::Partition;
 use quoit_model::store_opening::StoreId;
 use quoit_planted::PlantedFault;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -181,8 +182,9 @@ impl LogOpening<'_> {
 
     /// Notes a range of a segment without usable records. If it was durable, or existed at a clean stop, it
     /// is a loss. Otherwise it may never have reached the disk.
-    pub(super) fn note_lost_bytes(&mut self, number: u32, start: u64, end: u64) {
-        self.losses.note(number, start, end);
+    pub(super) fn note_lost_bytes(&mut self, number: u32, bytes: Range<u64>) {
+        let Range { start, end } = bytes;
+        self.losses.note(number, start..end);
         let was_durable = self.durable.get(&number).is_some_and(|durable| start < *durable);
         if self.report.clean || was_durable {
             let name = log_name(number);
@@ -434,12 +436,12 @@ impl LogOpening<'_> {
             reason: format!("{} bytes hold no usable record", damage.end - damage.start),
         };
         for damage in scan.damages() {
-            self.note_lost_bytes(number, damage.start, damage.end);
+            self.note_lost_bytes(number, damage.start..damage.end);
             self.report.note_damage(damaged(damage));
         }
         if scan.torn_bytes() > 0 {
             let end = segment.file.size_bytes()?;
-            self.note_lost_bytes(number, end - scan.torn_bytes(), end);
+            self.note_lost_bytes(number, end - scan.torn_bytes()..end);
         }
         self.report.scanned_segment_count += 1;
         self.report.scanned_bytes += scan.offset() - SEGMENT_HEADER_BYTES;

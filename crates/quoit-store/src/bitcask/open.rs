@@ -23,6 +23,7 @@ use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentTable};
 use super::settings::BitcaskSettings;
 use super::store::{Counters, LogStore};
 use crate::buckets::BucketList;
+use crate::engine::Ticket;
 use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::file_names::{keys_name, log_name};
@@ -165,7 +166,7 @@ fn begin_log(
         (clock, Arc::clone(identity)),
         settings.durability,
         settings.sync_interval_us,
-        start.next_sequence - 1,
+        Ticket(start.next_sequence - 1),
     ));
     Ok((log, committer))
 }
@@ -402,7 +403,7 @@ impl<'o> LogOpening<'o> {
                 // reused.
                 let torn_bytes = size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
                 if torn_bytes > 0 {
-                    self.note_lost_bytes(number, SEGMENT_HEADER_BYTES, size_bytes);
+                    self.note_lost_bytes(number, SEGMENT_HEADER_BYTES..size_bytes);
                 }
                 self.report.torn_bytes += torn_bytes;
                 self.disk.remove(&name)?;
@@ -413,7 +414,7 @@ impl<'o> LogOpening<'o> {
                 let path = format!("{}/{name}", self.disk.path());
                 let reason = reason.clone();
                 // The records after the header can still be read.
-                self.losses.note(number, 0, SEGMENT_HEADER_BYTES);
+                self.losses.note(number, 0..SEGMENT_HEADER_BYTES);
                 self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
             }
             let segment = Segment::new(number, file, header.as_ref().ok());

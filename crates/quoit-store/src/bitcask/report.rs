@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::record_loss::RecordLoss;
 use quoit_model::store_opening::StoreId;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Maximum number of damages that a report lists; it counts all of them.
@@ -67,9 +68,19 @@ impl Default for SegmentsDigest {
     }
 }
 
+/// The facts about a segment that are in the digest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DigestedSegment {
+    pub(super) number: u32,
+    /// Digest of the header; 0 for a damaged one.
+    pub(super) uid: u64,
+    pub(super) size_bytes: u64,
+}
+
 impl SegmentsDigest {
     /// Adds a segment.
-    pub(super) fn add(&mut self, number: u32, uid: u64, size_bytes: u64) {
+    pub(super) fn add(&mut self, segment: DigestedSegment) {
+        let DigestedSegment { number, uid, size_bytes } = segment;
         let mut bytes = [0; 20];
         bytes[..4].copy_from_slice(&number.to_le_bytes());
         bytes[4..12].copy_from_slice(&uid.to_le_bytes());
@@ -85,11 +96,11 @@ impl SegmentsDigest {
 
 impl Losses {
     /// Adds a range of bytes of a segment without usable records.
-    pub(super) fn note(&mut self, segment: u32, start: u64, end: u64) {
+    pub(super) fn note(&mut self, segment: u32, range: Range<u64>) {
         let mut bytes = [0; 20];
         bytes[..4].copy_from_slice(&segment.to_le_bytes());
-        bytes[4..12].copy_from_slice(&start.to_le_bytes());
-        bytes[12..].copy_from_slice(&end.to_le_bytes());
+        bytes[4..12].copy_from_slice(&range.start.to_le_bytes());
+        bytes[12..].copy_from_slice(&range.end.to_le_bytes());
         self.0 ^= xxh3_64(&bytes);
     }
 

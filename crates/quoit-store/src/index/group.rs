@@ -5,7 +5,7 @@
 
 use super::entry::{ENTRY_BYTES, IndexEntry, set_collided, tag_of};
 use super::page::{
-    EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
+    EntryAt, EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
 };
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
 use super::sums::Tally;
@@ -201,7 +201,7 @@ impl Group {
         let slot = &mut self.slots[at.slot];
         debug_assert!(at.entry < slot.count(), "the page has the entry that is removed");
         let page = slab.page_mut(slot.page);
-        remove_at(page, slot.count(), at.entry);
+        remove_at(page, EntryAt { index: at.entry, count: slot.count() });
         slot.count -= 1;
         if slot.count == 0 {
             slab.release(slot.page);
@@ -308,7 +308,8 @@ impl Group {
     fn insert_into(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) {
         let slot = &mut self.slots[at.slot];
         debug_assert!(!slot.is_full() && at.entry <= slot.count(), "the page has room there");
-        insert_at(slab.page_mut(slot.page), slot.count(), at.entry, entry);
+        let place = EntryAt { index: at.entry, count: slot.count() };
+        insert_at(slab.page_mut(slot.page), place, entry);
         slot.count += 1;
         if at.entry == 0 {
             slot.set_first(tag_of(entry));
@@ -321,7 +322,8 @@ impl Group {
         while at.slot < room {
             if at.entry < PAGE_ENTRIES {
                 let slot = &mut self.slots[at.slot];
-                let last = remove_at(slab.page_mut(slot.page), PAGE_ENTRIES, PAGE_ENTRIES - 1);
+                let last = EntryAt { index: PAGE_ENTRIES - 1, count: PAGE_ENTRIES };
+                let last = remove_at(slab.page_mut(slot.page), last);
                 slot.count -= 1;
                 self.insert_into(slab, at, &carried);
                 carried = last;
@@ -338,8 +340,9 @@ impl Group {
             if at.entry > 0 {
                 let slot = &mut self.slots[at.slot];
                 let page = slab.page_mut(slot.page);
-                let first = remove_at(page, PAGE_ENTRIES, 0);
-                insert_at(page, PAGE_ENTRIES - 1, at.entry - 1, &carried);
+                let first = remove_at(page, EntryAt { index: 0, count: PAGE_ENTRIES });
+                let place = EntryAt { index: at.entry - 1, count: PAGE_ENTRIES - 1 };
+                insert_at(page, place, &carried);
                 slot.set_first(tag_of(&entries(page)[0]));
                 carried = first;
             }

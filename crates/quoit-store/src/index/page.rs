@@ -70,17 +70,25 @@ pub(super) fn lower_bound(entries: &[EntryBytes], tag: Tag, first: Tag, end: u64
     low + entries[low..high].partition_point(|entry| tag_of(entry) < tag)
 }
 
-/// Inserts `entry` at `at` in a page with `count` entries. The page must have room.
-pub(super) fn insert_at(page: &mut PageBytes, count: usize, at: usize, entry: &EntryBytes) {
-    let entries = entries_mut(page);
-    entries.copy_within(at..count, at + 1);
-    entries[at] = *entry;
+/// A place among the entries of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntryAt {
+    pub(super) index: usize,
+    /// Number of entries in the page.
+    pub(super) count: usize,
 }
 
-/// Removes the entry at `at` from a page with `count` entries, and returns it.
-pub(super) fn remove_at(page: &mut PageBytes, count: usize, at: usize) -> EntryBytes {
+/// Inserts `entry` in a page. The page must have room.
+pub(super) fn insert_at(page: &mut PageBytes, at: EntryAt, entry: &EntryBytes) {
     let entries = entries_mut(page);
-    let removed = entries[at];
-    entries.copy_within(at + 1..count, at);
+    entries.copy_within(at.index..at.count, at.index + 1);
+    entries[at.index] = *entry;
+}
+
+/// Removes an entry from a page, and returns it.
+pub(super) fn remove_at(page: &mut PageBytes, at: EntryAt) -> EntryBytes {
+    let entries = entries_mut(page);
+    let removed = entries[at.index];
+    entries.copy_within(at.index + 1..at.count, at.index);
     removed
 }

@@ -20,8 +20,15 @@ const SLOT_BITS: u32 = 6;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PageId(u32);
 
+/// The place of a page.
+struct SlabPlace {
+    chunk: usize,
+    /// Place within the chunk.
+    slot: usize,
+}
+
 impl PageId {
-    fn new(chunk: usize, slot: usize) -> Self {
+    fn of(SlabPlace { chunk, slot }: SlabPlace) -> Self {
         let chunk = u32::try_from(chunk).expect("2^26 chunks are 4 TB of index");
         let slot = u32::try_from(slot).expect("a chunk has at most 48 pages");
         Self(chunk << SLOT_BITS | slot)
@@ -120,7 +127,8 @@ impl Slab {
                 if used & (1 << slot) != 0 {
                     let to = self.take_free();
                     *self.page_mut(to) = *page;
-                    moved(PageId::new(self.chunks.len(), slot), to, tag_of(&entries(page)[0]));
+                    let from = PageId::of(SlabPlace { chunk: self.chunks.len(), slot });
+                    moved(from, to, tag_of(&entries(page)[0]));
                 }
             }
         }
@@ -175,6 +183,6 @@ impl Slab {
         debug_assert!(slot < chunk.pages.len(), "the free page is one of the chunk's");
         chunk.used |= 1 << slot;
         self.free_count -= 1;
-        PageId::new(self.first_free_chunk, slot)
+        PageId::of(SlabPlace { chunk: self.first_free_chunk, slot })
     }
 }

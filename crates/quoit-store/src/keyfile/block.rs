@@ -6,7 +6,7 @@
 //! then          the content: entries of keys, or of the blocks of the level below
 //! ```
 
-use super::entry::{push_varint, read_suffix, read_varint};
+use super::entry::{KeyBefore, push_varint, read_suffix, read_varint};
 use quoit_number::length_u32;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -66,8 +66,8 @@ pub(super) fn open(bytes: &[u8], offset: u64) -> Result<&[u8], &'static str> {
 }
 
 /// Appends an entry of an inner block: the first key and the position of a block below.
-pub(super) fn push_child(first_key: &[u8], at: BlockAt, before: &[u8], out: &mut Vec<u8>) {
-    let shared = first_key.iter().zip(before).take_while(|(one, other)| one == other).count();
+pub(super) fn push_child(first_key: &[u8], at: BlockAt, before: KeyBefore<'_>, out: &mut Vec<u8>) {
+    let shared = first_key.iter().zip(before.0).take_while(|(one, other)| one == other).count();
     push_varint(shared as u64, out);
     push_varint((first_key.len() - shared) as u64, out);
     out.extend_from_slice(&first_key[shared..]);

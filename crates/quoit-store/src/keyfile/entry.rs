@@ -107,7 +107,12 @@ const FLAG_DROP: u8 = 1 << 3;
 const KIND_INDEXED: u8 = FLAG_REMOVE | FLAG_DROP;
 const N_VAL_CLASS_SHIFT: u32 = 4;
 
-/// Appends an entry. `before` is the encoded key of the entry before it, empty for the first.
+/// The encoded key of the entry before; empty for the first entry. An entry has only the bytes of its key
+/// that differ from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyBefore<'k>(pub(super) &'k [u8]);
+
+/// Appends an entry.
 ///
 /// # Panics
 ///
@@ -115,7 +120,7 @@ const N_VAL_CLASS_SHIFT: u32 = 4;
 pub(super) fn encode(
     encoded: &[u8],
     facts: &WriteFacts,
-    before: &[u8],
+    before: KeyBefore<'_>,
     sequence_base: u64,
     out: &mut Vec<u8>,
 ) {
@@ -130,7 +135,7 @@ pub(super) fn encode(
         + u8::from(meta.expires_at_secs != 0) * FLAG_EXPIRES
         + (meta.n_val_class.min(15) << N_VAL_CLASS_SHIFT);
     out.push(flags);
-    let shared = encoded.iter().zip(before).take_while(|(one, other)| one == other).count();
+    let shared = encoded.iter().zip(before.0).take_while(|(one, other)| one == other).count();
     let suffix = &encoded[shared..];
     push_varint(shared as u64, out);
     push_varint(suffix.len() as u64, out);

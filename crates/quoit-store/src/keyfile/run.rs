@@ -1,6 +1,6 @@
 //! Keys in memory, in the order of a key file.
 
-use super::entry::{KeyEntry, WriteFacts, decode_whole, decode_whole_key, encode};
+use super::entry::{KeyBefore, KeyEntry, WriteFacts, decode_whole, decode_whole_key, encode};
 use super::footer::KeyFileFooter;
 use super::writer::KeyFileWriter;
 use crate::error::StoreError;
@@ -28,7 +28,7 @@ impl KeyRunBuilder {
     pub fn push(&mut self, encoded: &[u8], facts: &WriteFacts) {
         assert!(KeyRef::decode(encoded).is_ok(), "entries have encoded keys");
         self.starts.push(self.entries.len() as u64);
-        encode(encoded, facts, &[], 0, &mut self.entries);
+        encode(encoded, facts, KeyBefore(&[]), 0, &mut self.entries);
         let sequence_min = self.sequence_min.unwrap_or(u64::MAX).min(facts.sequence);
         self.sequence_min = Some(sequence_min);
     }

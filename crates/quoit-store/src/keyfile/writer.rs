@@ -1,7 +1,7 @@
 //! Writing of key files from entries in order.
 
 use super::block::{BlockAt, CONTENT_BYTES_AIM, HEADER_BYTES, push_child, seal};
-use super::entry::{KeyEntry, WriteFacts, WriteKind, encode};
+use super::entry::{KeyBefore, KeyEntry, WriteFacts, WriteKind, encode};
 use super::footer::{KeyFileFooter, MAGIC};
 use crate::error::StoreError;
 use crate::output::Output;
@@ -92,7 +92,7 @@ impl<'d> KeyFileWriter<'d> {
         }
         let before: &[u8] = if starts_block { &[] } else { &self.last };
         let base = self.footer.sequence_base;
-        encode(entry.encoded, &entry.facts, before, base, &mut self.block);
+        encode(entry.encoded, &entry.facts, KeyBefore(before), base, &mut self.block);
         self.last.clear();
         self.last.extend_from_slice(entry.encoded);
         self.last_facts = Some(entry.facts);
@@ -155,14 +155,14 @@ impl<'d> KeyFileWriter<'d> {
         self.footer.level_count += 1;
         let mut below = std::mem::take(&mut self.children).into_iter();
         while let Some(child) = below.next() {
-            push_child(&child.first_key, child.at, &[], &mut self.block);
+            push_child(&child.first_key, child.at, KeyBefore(&[]), &mut self.block);
             let mut before = child.first_key.clone();
             let mut count = 1;
             while count < 2 || self.block.len() < HEADER_BYTES + CONTENT_BYTES_AIM {
                 let Some(child) = below.next() else {
                     break;
                 };
-                push_child(&child.first_key, child.at, &before, &mut self.block);
+                push_child(&child.first_key, child.at, KeyBefore(&before), &mut self.block);
                 before = child.first_key;
                 count += 1;
             }

@@ -68,12 +68,9 @@ pub(super) struct Tickets {
 
 impl Tickets {
     pub(super) fn new(engine_count: usize) -> Self {
-        Self::remembering(REMEMBERED_MAX, engine_count)
-    }
-
-    fn remembering(remembered_max: usize, engine_count: usize) -> Self {
         let waiting = (0..engine_count).map(|_| VecDeque::new()).collect();
-        Self { remembered_max, state: Mutex::new(TicketState { last: 0, waiting }) }
+        let state = Mutex::new(TicketState { last: 0, waiting });
+        Self { remembered_max: REMEMBERED_MAX, state }
     }
 
     /// The common ticket of a write for which an engine has returned `ticket`. It covers the earlier writes
@@ -241,7 +238,7 @@ mod tests {
         fn no_write_is_called_durable_before_its_engines_say_so(
             steps in proptest::collection::vec(step(), 1..30)
         ) {
-            let (tickets, mut model) = (Tickets::remembering(8, 3), Model::default());
+            let (tickets, mut model) = (Tickets { remembered_max: 8, ..Tickets::new(3) }, Model::default());
             for step in steps {
                 match step {
                     Step::Write(engine, count) => {

@@ -10,6 +10,7 @@
 //! - A read caches its result only if no record with the same guard was written since the read began.
 
 use super::backend::Space;
+use super::settings::OrderedSettings;
 use super::tallies::SpaceWrites;
 use super::value::{HEAD_BYTES, read_meta};
 use crate::engine::{Record, RecordMeta};
@@ -69,13 +70,14 @@ pub(super) struct RecordCache {
 }
 
 impl RecordCache {
-    /// A cache of at most `size_bytes`, keys included; `None` for a size of 0. The random seed keeps
+    /// A cache of the size in the settings, keys included; `None` for a size of 0. The random seed keeps
     /// clients from choosing names with colliding hashes.
-    pub(super) fn new(size_bytes: u64, seed: u64) -> Option<Self> {
+    pub(super) fn new(settings: &OrderedSettings) -> Option<Self> {
+        let size_bytes = settings.record_cache_bytes;
         if size_bytes == 0 {
             return None;
         }
-        let hashes = FixedState::with_seed(seed);
+        let hashes = FixedState::with_seed(settings.entropy);
         let count = usize::try_from(size_bytes / RECORD_BYTES_ABOUT).unwrap_or(usize::MAX);
         // Each shard must have room for large records too.
         let part_count = (size_bytes / PART_BYTES_MIN).clamp(1, PART_COUNT_MAX);
@@ -199,7 +201,8 @@ mod tests {
     }
 
     fn cache() -> RecordCache {
-        RecordCache::new(1 << 20, 1).unwrap()
+        let settings = OrderedSettings { record_cache_bytes: 1 << 20, ..OrderedSettings::new(1) };
+        RecordCache::new(&settings).unwrap()
     }
 
     #[test]

@@ -104,6 +104,12 @@ impl StoreCommitter {
     }
 }
 
+/// Numbers of the last durable write, before and after a sync.
+struct SyncedWrites {
+    before: u64,
+    synced: u64,
+}
+
 impl StoreShared {
     /// The reason why writes are refused for good, if they are.
     pub(super) fn write_failure(&self) -> Option<WriteFailure> {
@@ -177,7 +183,7 @@ impl StoreShared {
         self.overlay.backend.sync().inspect_err(|error| self.committer.fail(error))?;
         // The earlier failure, if any, was temporary.
         self.committer.recover();
-        self.note_synced(before, applied);
+        self.note_synced(SyncedWrites { before, synced: applied });
         Ok(())
     }
 
@@ -230,14 +236,15 @@ impl StoreShared {
             self.committer.applied.store(batch.last_ticket, Ordering::Release);
         }
         if self.overlay.backend.is_durable_when_applied() {
-            self.note_synced(before, self.committer.applied.load(Ordering::Acquire));
+            let synced = self.committer.applied.load(Ordering::Acquire);
+            self.note_synced(SyncedWrites { before, synced });
         } else if self.settings.durability == Durability::Relaxed {
             self.wake_ready();
         }
         Ok(())
     }
 
-    fn note_synced(&self, before: u64, synced: u64) {
+    fn note_synced(&self, SyncedWrites { before, synced }: SyncedWrites) {
         debug_assert!(
             synced <= self.committer.applied.load(Ordering::Acquire),
             "a write is in the store before it is durable"

@@ -118,7 +118,7 @@ impl StoreShared {
             settings,
             clock,
             overlay,
-            cache: RecordCache::new(settings.record_cache_bytes, settings.entropy),
+            cache: RecordCache::new(&settings),
             partitions,
             committer: StoreCommitter::default(),
             buckets: BucketList::default(),

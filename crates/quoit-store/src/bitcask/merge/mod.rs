@@ -24,12 +24,13 @@ use crate::store_file::Meta;
 use copy::Copier;
 use parking_lot::Mutex;
 use pauses::MergePauses;
-use policy::MergeCandidate;
+use policy::{MergeCandidate, MergeCandidates};
 use quoit_planted::PlantedFault;
 use quoit_seam::{Next, Pace, Worker};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Percentage of the bytes read that a merge must free at least; otherwise it counts as futile.
@@ -76,8 +77,9 @@ impl Merger {
         let pauses = self.pauses.lock();
         candidates.retain(|candidate| !pauses.is_paused(candidate.number, now_us));
         drop(pauses);
-        let oldest_sequence = store.oldest_sequence();
-        let chosen = policy::choose(&candidates, oldest_sequence, &store.settings.merge, now_secs);
+        let candidates =
+            MergeCandidates { list: &candidates, oldest_sequence: store.oldest_sequence() };
+        let chosen = policy::choose(candidates, &store.settings.merge, now_secs);
         if chosen.is_empty() {
             return Ok(false);
         }
@@ -115,7 +117,8 @@ impl Merger {
         let mut pauses = self.pauses.lock();
         let futile_count = pauses.futile_count(victims).saturating_add(1);
         let now_us = self.store.clock.monotonic_us();
-        pauses.begin(segments, futile_count, self.store.settings.merge.check_interval_us, now_us);
+        let first_pause = Duration::from_micros(self.store.settings.merge.check_interval_us);
+        pauses.begin(segments, futile_count, first_pause, now_us);
         let table = self.store.table.load();
         pauses.retain(|number| table.get(number).is_some());
         if futile_count == 1 {
@@ -258,4 +261,4 @@ impl LogStore {
 
 /// Maximum time that a merge waits for a snapshot that is being written. After that, the merge is repeated
 /// later.
-const CHECKPOINT_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(60);

@@ -1,6 +1,8 @@
 //! Pauses of segments whose last merge was futile. Pure.
 
+use quoit_number::saturating_u64;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Maximum ratio of a pause to the first pause.
 const GROWTH_MAX: u64 = 512;
@@ -31,8 +33,15 @@ impl MergePauses {
         pauses.map(|pause| pause.futile_count).max().unwrap_or(0)
     }
 
-    /// Begins a pause of `pause_us`, doubled for each futile merge in a row after the first.
-    pub(super) fn begin(&mut self, numbers: &[u32], futile_count: u32, pause_us: u64, now_us: u64) {
+    /// Begins a pause of `first_pause`, doubled for each futile merge in a row after the first.
+    pub(super) fn begin(
+        &mut self,
+        numbers: &[u32],
+        futile_count: u32,
+        first_pause: Duration,
+        now_us: u64,
+    ) {
+        let pause_us = saturating_u64(first_pause.as_micros());
         let doublings = futile_count.saturating_sub(1).min(GROWTH_MAX.ilog2());
         let until_us = now_us.saturating_add(pause_us.saturating_mul(1 << doublings));
         for number in numbers {
@@ -55,12 +64,12 @@ mod tests {
         let mut pauses = MergePauses::default();
         assert!(!pauses.is_paused(3, 0));
         for (futile_count, pause_us) in [(1, 100), (2, 200), (3, 400), (10, 51_200), (99, 51_200)] {
-            pauses.begin(&[3, 5], futile_count, 100, 1_000);
+            pauses.begin(&[3, 5], futile_count, Duration::from_micros(100), 1_000);
             assert_eq!(pauses.futile_count(&[4, 5]), futile_count);
             assert!(pauses.is_paused(3, 1_000 + pause_us - 1), "{futile_count}");
             assert!(!pauses.is_paused(3, 1_000 + pause_us), "{futile_count}");
         }
-        pauses.begin(&[5], u32::MAX, u64::MAX, 1_000);
+        pauses.begin(&[5], u32::MAX, Duration::MAX, 1_000);
         assert!(pauses.is_paused(5, u64::MAX - 1));
         pauses.retain(|number| number == 3);
         assert_eq!((pauses.futile_count(&[5]), pauses.futile_count(&[3, 5])), (0, 99));

@@ -53,14 +53,21 @@ pub(super) fn is_allowed(policy: MergePolicy, now_secs: u64) -> bool {
     }
 }
 
+/// The segments that may be merged.
+#[derive(Clone, Copy)]
+pub(super) struct MergeCandidates<'c> {
+    pub(super) list: &'c [MergeCandidate],
+    /// The lowest sequence of any segment, including those that are no candidates.
+    pub(super) oldest_sequence: u64,
+}
+
 /// The segments to merge, the one with the oldest records first; empty if a merge is not worthwhile.
-/// `oldest_sequence` is the lowest sequence of any segment, including those that are no candidates.
 pub(super) fn choose(
-    candidates: &[MergeCandidate],
-    oldest_sequence: u64,
+    candidates: MergeCandidates<'_>,
     settings: &MergeSettings,
     now_secs: u64,
 ) -> Vec<MergeCandidate> {
+    let MergeCandidates { list: candidates, oldest_sequence } = candidates;
     let wasted = |candidate: &MergeCandidate| {
         candidate.waste(candidate.sequence_min == oldest_sequence, now_secs)
     };
@@ -111,7 +118,8 @@ mod tests {
 
     fn chosen(candidates: &[MergeCandidate]) -> Vec<u32> {
         let oldest = candidates.iter().map(|candidate| candidate.sequence_min).min().unwrap();
-        let chosen = choose(candidates, oldest, &MergeSettings::default(), 1_000_000);
+        let candidates = MergeCandidates { list: candidates, oldest_sequence: oldest };
+        let chosen = choose(candidates, &MergeSettings::default(), 1_000_000);
         chosen.iter().map(|candidate| candidate.number).collect()
     }
 
@@ -145,7 +153,8 @@ mod tests {
         assert!(chosen(&[candidate(1, 100, 100, 0), kept]).is_empty());
         assert_eq!(chosen(&[candidate(3, 100, 100, 0), kept]), [2]);
         // The oldest segment may not be a candidate.
-        assert!(choose(&[kept], 1, &MergeSettings::default(), 1_000_000).is_empty());
+        let candidates = MergeCandidates { list: &[kept], oldest_sequence: 1 };
+        assert!(choose(candidates, &MergeSettings::default(), 1_000_000).is_empty());
     }
 
     #[test]
@@ -154,7 +163,8 @@ mod tests {
         expiring.counts.expiring_count = 100;
         expiring.counts.expires_first_secs = 1_000;
         expiring.counts.expires_last_secs = 2_000;
-        let at = |secs| choose(&[expiring], 1, &MergeSettings::default(), secs).len();
+        let candidates = MergeCandidates { list: &[expiring], oldest_sequence: 1 };
+        let at = |secs| choose(candidates, &MergeSettings::default(), secs).len();
         assert_eq!((at(900), at(1_500), at(1_700), at(9_000)), (0, 0, 1, 1));
     }
 
@@ -162,7 +172,8 @@ mod tests {
     fn a_merge_is_bounded() {
         let settings = MergeSettings { max_merge_size_bytes: 150 << 20, ..Default::default() };
         let candidates = [1, 2, 3].map(|number| candidate(number, 100, 0, 0));
-        let chosen = choose(&candidates, 1, &settings, 0);
+        let chosen =
+            choose(MergeCandidates { list: &candidates, oldest_sequence: 1 }, &settings, 0);
         assert_eq!(chosen, candidates[..2]);
     }
 

@@ -18,10 +18,16 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Default)]
 struct RecentChunk(RwLock<Vec<u8>>);
 
-/// The chunks of all files, oldest first.
-pub(super) struct RecentWrites {
+/// Size of the window.
+#[derive(Clone, Copy)]
+struct WindowSize {
     chunk_bytes: usize,
     chunk_count_max: usize,
+}
+
+/// The chunks of all files, oldest first.
+pub(super) struct RecentWrites {
+    size: WindowSize,
     chunks: Mutex<VecDeque<Arc<RecentChunk>>>,
 }
 
@@ -29,11 +35,12 @@ impl RecentWrites {
     /// A window of at most `size_bytes`, in whole mebibytes; `None` for less than one.
     pub(super) fn new(size_bytes: u64) -> Option<Arc<Self>> {
         let count = usize::try_from(size_bytes).unwrap_or(usize::MAX) / CHUNK_BYTES;
-        (count > 0).then(|| Self::of_chunks(CHUNK_BYTES, count))
+        let size = WindowSize { chunk_bytes: CHUNK_BYTES, chunk_count_max: count };
+        (count > 0).then(|| Self::of_size(size))
     }
 
-    fn of_chunks(chunk_bytes: usize, chunk_count_max: usize) -> Arc<Self> {
-        Arc::new(Self { chunk_bytes, chunk_count_max, chunks: Mutex::default() })
+    fn of_size(size: WindowSize) -> Arc<Self> {
+        Arc::new(Self { size, chunks: Mutex::default() })
     }
 
     /// Wraps a new, empty file of the log, whose writes the window keeps while they are recent.
@@ -45,9 +52,10 @@ impl RecentWrites {
     /// is full.
     fn admit(&self, chunk: &Arc<RecentChunk>) -> Vec<u8> {
         let mut chunks = self.chunks.lock();
-        let oldest = if chunks.len() >= self.chunk_count_max { chunks.pop_front() } else { None };
+        let oldest =
+            if chunks.len() >= self.size.chunk_count_max { chunks.pop_front() } else { None };
         chunks.push_back(Arc::clone(chunk));
-        debug_assert!(chunks.len() <= self.chunk_count_max, "the window keeps to its bound");
+        debug_assert!(chunks.len() <= self.size.chunk_count_max, "the window keeps to its bound");
         drop(chunks);
         match oldest {
             Some(oldest) => {
@@ -55,7 +63,7 @@ impl RecentWrites {
                 memory.clear();
                 memory
             }
-            None => Vec::with_capacity(self.chunk_bytes),
+            None => Vec::with_capacity(self.size.chunk_bytes),
         }
     }
 }
@@ -71,7 +79,7 @@ struct RecentFile {
 impl RecentFile {
     /// Number of the chunk that contains a byte, and the byte's offset in the chunk.
     fn split(&self, offset: u64) -> (usize, usize) {
-        let chunk_bytes = self.window.chunk_bytes as u64;
+        let chunk_bytes = self.window.size.chunk_bytes as u64;
         (index(offset / chunk_bytes), index(offset % chunk_bytes))
     }
 
@@ -84,7 +92,7 @@ impl RecentFile {
     fn keep(&self, mut bytes: &[u8], mut offset: u64) {
         while !bytes.is_empty() {
             let (number, at) = self.split(offset);
-            let size = bytes.len().min(self.window.chunk_bytes - at);
+            let size = bytes.len().min(self.window.size.chunk_bytes - at);
             let (these, behind) = bytes.split_at(size);
             if number == self.chunks.read().len() && at == 0 {
                 self.chunks.write().push(Arc::default());
@@ -101,7 +109,7 @@ impl RecentFile {
                     kept.truncate(at);
                     kept.extend_from_slice(these);
                     debug_assert!(
-                        kept.len() <= self.window.chunk_bytes,
+                        kept.len() <= self.window.size.chunk_bytes,
                         "a chunk has no bytes of the next one's range"
                     );
                 }
@@ -125,7 +133,7 @@ impl RecentFile {
         let mut done = 0;
         while done < buffer.len() {
             let (number, at) = self.split(offset + done as u64);
-            let size = (buffer.len() - done).min(self.window.chunk_bytes - at);
+            let size = (buffer.len() - done).min(self.window.size.chunk_bytes - at);
             let Some(chunk) = self.chunk(number) else { return false };
             let kept = chunk.0.read();
             let Some(there) = kept.get(at..at + size) else { return false };

@@ -4,7 +4,7 @@ use quoit_seam::{Disk, FaultyDisk};
 
 fn file(chunk_bytes: usize, chunk_count_max: usize) -> (Arc<dyn DiskFile>, Arc<dyn DiskFile>) {
     let plain = FaultyDisk::new(1).open("file", true).expect("a new disk takes a file");
-    let window = RecentWrites::of_chunks(chunk_bytes, chunk_count_max);
+    let window = RecentWrites::of_size(WindowSize { chunk_bytes, chunk_count_max });
     (window.watch(Arc::clone(&plain)), plain)
 }
 
@@ -76,7 +76,7 @@ fn what_was_written_lately_does_not_come_from_the_file() {
 
 #[test]
 fn the_window_is_shared_by_files_and_bounded() {
-    let window = RecentWrites::of_chunks(10, 3);
+    let window = RecentWrites::of_size(WindowSize { chunk_bytes: 10, chunk_count_max: 3 });
     let disk = FaultyDisk::new(1);
     for number in 0..20 {
         let name = format!("file{number}");
@@ -91,7 +91,8 @@ fn the_window_is_shared_by_files_and_bounded() {
 fn a_write_that_failed_leaves_nothing_to_read() {
     let disk = FaultyDisk::new(1);
     let plain = disk.open("file", true).expect("a new file");
-    let watched = RecentWrites::of_chunks(10, 3).watch(Arc::clone(&plain));
+    let watched = RecentWrites::of_size(WindowSize { chunk_bytes: 10, chunk_count_max: 3 })
+        .watch(Arc::clone(&plain));
     watched.write_at(&[1; 8], 0).expect("room");
     disk.set_faults(|faults| faults.failing_writes = 1);
     assert!(watched.write_at(&[2; 8], 4).is_err());

@@ -45,6 +45,10 @@ const SIZES_AT: usize = 11;
 /// Number of bytes that are searched at once.
 const PIECE_BYTES: usize = 1 << 18;
 
+/// Number by which the journal names a keyspace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct KeyspaceNumber(pub(super) u64);
+
 /// A batch that is intact after its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JournalBatch {
@@ -53,7 +57,7 @@ pub(super) struct JournalBatch {
     item_count: u32,
     pub(super) is_start_sound: bool,
     /// The mark and its keyspace; `None` in batches of older releases.
-    pub(super) marked: Option<(Mark, u64)>,
+    pub(super) marked: Option<(Mark, KeyspaceNumber)>,
 }
 
 impl JournalBatch {
@@ -134,7 +138,7 @@ fn pass_first_item(
     journal: &mut impl Read,
     hash: &mut Xxh3Default,
     store_id: StoreId,
-) -> io::Result<(u64, Option<(Mark, u64)>)> {
+) -> io::Result<(u64, Option<(Mark, KeyspaceNumber)>)> {
     let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
     hash.update(&head);
     let (key_bytes, value_bytes) = sizes(&head);
@@ -159,8 +163,8 @@ pub(super) fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u16, u32) {
 }
 
 /// The mark in an item, and its keyspace.
-fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: StoreId) -> Option<(Mark, u64)> {
-    let keyspace = u64::from_le_bytes(*item[3..].first_chunk()?);
+fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: StoreId) -> Option<(Mark, KeyspaceNumber)> {
+    let keyspace = KeyspaceNumber(u64::from_le_bytes(*item[3..].first_chunk()?));
     let mark = Mark::read(&item[MARK_ITEM_BYTES - MARK_BYTES..], store_id)?;
     (*item == mark_item(keyspace, &mark, store_id)).then_some((mark, keyspace))
 }
@@ -174,11 +178,11 @@ fn mark_sizes() -> [u8; 10] {
     sizes
 }
 
-fn mark_item(keyspace: u64, mark: &Mark, store_id: StoreId) -> [u8; MARK_ITEM_BYTES] {
+fn mark_item(keyspace: KeyspaceNumber, mark: &Mark, store_id: StoreId) -> [u8; MARK_ITEM_BYTES] {
     let mut item = [0; MARK_ITEM_BYTES];
     item[0] = ITEM;
     // The type is that of a value, and the value is not compressed: both are 0.
-    item[3..11].copy_from_slice(&keyspace.to_le_bytes());
+    item[3..11].copy_from_slice(&keyspace.0.to_le_bytes());
     item[SIZES_AT..21].copy_from_slice(&mark_sizes());
     item[21..22].copy_from_slice(GROUP_KEY);
     item[22..].copy_from_slice(&mark.encode(store_id));
@@ -186,20 +190,34 @@ fn mark_item(keyspace: u64, mark: &Mark, store_id: StoreId) -> [u8; MARK_ITEM_BY
 }
 
 /// A batch that has only a mark.
-pub(super) fn mark_alone(keyspace: u64, mark: &Mark, sequence: u64, store_id: StoreId) -> Vec<u8> {
+pub(super) fn mark_alone(
+    keyspace: KeyspaceNumber,
+    mark: &Mark,
+    sequence: u64,
+    store_id: StoreId,
+) -> Vec<u8> {
     let item = mark_item(keyspace, mark, store_id);
     let check = xxh3_64(&item).to_le_bytes();
     [&start(1, sequence)[..], &item, &[END], &check, &TRAILER].concat()
 }
 
-/// Searches from an offset on for the beginning of a batch with a group above `above`. Returns its offset.
-/// The start of that batch and the rest of it may be damaged.
+/// A search for the beginning of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchSearch {
+    /// Offset at which the search begins.
+    pub(super) from: u64,
+    /// The batch has a group above this one.
+    pub(super) above: u64,
+}
+
+/// Searches for the beginning of a batch. Returns its offset. The start of that batch and the rest of it
+/// may be damaged.
 pub(super) fn seek(
     journal: &mut (impl Read + Seek),
-    from: u64,
-    above: u64,
+    search: BatchSearch,
     store_id: StoreId,
 ) -> io::Result<Option<u64>> {
+    let BatchSearch { from, above } = search;
     journal.seek(SeekFrom::Start(from))?;
     let mut position = from;
     let mut bytes: Vec<u8> = Vec::with_capacity(PIECE_BYTES + FRONT_BYTES);

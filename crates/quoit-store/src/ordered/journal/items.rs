@@ -60,7 +60,8 @@ pub(in crate::ordered) fn visit_items(
                     }
                     _ => batch.sequence,
                 };
-                visit_batch(&mut journal, &path, position, sequence, take)?;
+                let start = BatchStart { offset: position, sequence };
+                visit_batch(&mut journal, &path, start, take)?;
                 position += batch.size_bytes;
             }
         }
@@ -68,15 +69,22 @@ pub(in crate::ordered) fn visit_items(
     Ok(())
 }
 
+/// The start of a batch.
+struct BatchStart {
+    /// Offset in the journal.
+    offset: u64,
+    sequence: u64,
+}
+
 /// Shows the items of an intact batch.
 fn visit_batch(
     journal: &mut BufReader<File>,
     path: &Arc<PathBuf>,
-    start: u64,
-    sequence: u64,
+    start: BatchStart,
     take: &mut dyn FnMut(JournalItem),
 ) -> io::Result<()> {
-    let mut position = start + START_BYTES as u64;
+    let BatchStart { offset, sequence } = start;
+    let mut position = offset + START_BYTES as u64;
     journal.seek(SeekFrom::Start(position))?;
     loop {
         let mut front = [0; 1 + ITEM_HEAD_BYTES];

@@ -1,6 +1,6 @@
 //! Survey of one journal: its intact batches, and the ranges without one.
 
-use super::batch::{self, JournalBatch, START_BYTES};
+use super::batch::{self, BatchSearch, JournalBatch, KeyspaceNumber, START_BYTES};
 use quoit_model::store_opening::StoreId;
 use std::io::{self, BufRead, Seek, SeekFrom};
 
@@ -41,7 +41,7 @@ pub(super) struct SurveyedGroups {
     pub(super) first: u64,
     pub(super) last: u64,
     /// The keyspace of the marks.
-    pub(super) keyspace: u64,
+    pub(super) keyspace: KeyspaceNumber,
 }
 
 /// The contents of a journal, in the order of its bytes.
@@ -76,7 +76,7 @@ pub(super) fn survey(
         if let Some(mark) = batch::front_at(journal, position, store_id)? {
             survey.synced = survey.synced.max(mark.synced);
         }
-        match batch::seek(journal, position + 1, above, store_id)? {
+        match batch::seek(journal, BatchSearch { from: position + 1, above }, store_id)? {
             Some(front) => {
                 position = front;
                 journal.seek(SeekFrom::Start(position))?;

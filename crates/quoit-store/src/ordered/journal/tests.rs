@@ -8,7 +8,7 @@ use std::io::Cursor;
 use xxhash_rust::xxh3::xxh3_64;
 
 const STORE_ID: StoreId = StoreId(77);
-const SIDE: u64 = 5;
+const SIDE: batch::KeyspaceNumber = batch::KeyspaceNumber(5);
 
 /// A batch of a journal: the first and last group in it, the last group that was synced before it, and its
 /// body.
@@ -419,7 +419,8 @@ proptest! {
             mark.is_some_and(|mark| mark.first > above)
         };
         let expected = (from..zeros as u64 + 2_000).find(|place| is_front(place));
-        prop_assert_eq!(batch::seek(&mut journal, from, above, STORE_ID).unwrap(), expected);
+        let search = batch::BatchSearch { from, above };
+        prop_assert_eq!(batch::seek(&mut journal, search, STORE_ID).unwrap(), expected);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Judge {
                 return self.outcome().is_as_it_is = false;
             }
             if missing.lost.is_some() {
-                self.fill(missing.first, groups, batches.first_sequence);
+                self.fill(missing.first, groups, batches);
             }
         }
         self.holes.clear();
@@ -197,7 +197,8 @@ impl Judge {
     }
 
     /// Adds a batch that stands for the lost ones, so that later starts do not report them again.
-    fn fill(&mut self, first: u64, next: SurveyedGroups, next_sequence: u64) {
+    fn fill(&mut self, first: u64, next: SurveyedGroups, batches: &Batches) {
+        let next_sequence = batches.first_sequence;
         let sequence =
             self.last_sequence.map_or(next_sequence.checked_sub(1), |last| Some(last + 1));
         let Some(sequence) = sequence.filter(|sequence| *sequence < next_sequence) else { return };

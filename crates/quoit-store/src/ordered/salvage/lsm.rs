@@ -22,7 +22,7 @@ use super::{SalvageSink, Source, Unread};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::files;
-use crate::ordered::journal::{self, JournalItem, Mark};
+use crate::ordered::journal::{self, JournalItem, Journals, Mark};
 use crate::ordered::keys::GROUP_KEY;
 use crate::ordered::tree::Take;
 use crate::ordered::value::{HEAD_BYTES, ValueHead};
@@ -84,7 +84,7 @@ impl LsmSource {
         if let Some(reason) = journals.loss() {
             source.lose_writes(reason);
         }
-        source.check_last_group(journals.last_group().unwrap_or(0), journals.synced());
+        source.check_last_group(&journals);
         Ok(source)
     }
 
@@ -109,9 +109,10 @@ impl LsmSource {
     }
 
     /// Checks if journals are missing: if a later batch was durable than the last one that exists.
-    fn check_last_group(&mut self, last: u64, synced: u64) {
+    fn check_last_group(&mut self, journals: &Journals) {
+        let synced = journals.synced();
         let mut side = self.merged(Space::Side, &mut Vec::new(), false).0;
-        let mut stored = last;
+        let mut stored = journals.last_group().unwrap_or(0);
         while let Some(entry) = side.next_latest() {
             if entry.key[..] == GROUP_KEY[..] {
                 let mark = Mark::read(&entry.value, self.store_id);

@@ -276,12 +276,12 @@ impl<'f> SalvageTarget<'f> {
             caught_up(|| self.target.batch(&writes))?;
         }
         let byte_count = std::mem::take(&mut self.waiting_bytes) as u64;
-        self.note_copied(waiting.len() as u64, byte_count)
+        self.note_copied(CopiedRecords { record_count: waiting.len() as u64, byte_count })
     }
 
-    fn note_copied(&mut self, record_count: u64, byte_count: u64) -> Result<(), StoreError> {
-        self.salvaged.record_count += record_count;
-        self.salvaged.byte_count += byte_count;
+    fn note_copied(&mut self, copied: CopiedRecords) -> Result<(), StoreError> {
+        self.salvaged.record_count += copied.record_count;
+        self.salvaged.byte_count += copied.byte_count;
         let Salvaged { record_count, byte_count, .. } = self.salvaged;
         (self.watch)(&SalvageEvent::Progress { record_count, byte_count })
     }
@@ -298,7 +298,9 @@ impl<'f> SalvageTarget<'f> {
         let applied = caught_up(|| {
             self.target.update(&at, Before::Read, Access::Wait, &mut |former, out| {
                 is_first = former.is_none();
-                if former.is_some_and(|former| !is_newer(&record.value, former.value)) {
+                let versions = former
+                    .map(|former| RecordVersions { new: &record.value, former: former.value });
+                if versions.is_some_and(|versions| !versions.is_new_later()) {
                     return Decision::Keep;
                 }
                 out.extend_from_slice(&record.value);
@@ -307,7 +309,8 @@ impl<'f> SalvageTarget<'f> {
         })?;
         match applied {
             Applied::Written(_) if is_first => {
-                self.note_copied(1, (encoded.len() + record.value.len()) as u64)
+                let byte_count = (encoded.len() + record.value.len()) as u64;
+                self.note_copied(CopiedRecords { record_count: 1, byte_count })
             }
             _ => Ok(()),
         }
@@ -341,17 +344,33 @@ fn decoded(encoded: &Bytes) -> KeyRef<'_> {
     KeyRef::decode(encoded).expect("it was decoded before it was put")
 }
 
-/// True if a version of a record is later than another: it has seen the other's events, or, if neither has
-/// seen the other, it was modified later. If one of them is not an object, the first version stays.
-fn is_newer(value: &[u8], former: &[u8]) -> bool {
-    let object_of = |stored: &[u8]| {
-        let plain = frame::unpack(stored).ok()?;
-        Object::decode(&Bytes::copy_from_slice(&plain)).ok()
-    };
-    let (Some(new), Some(old)) = (object_of(value), object_of(former)) else { return false };
-    match (new.clock.descends(&old.clock), old.clock.descends(&new.clock)) {
-        (true, false) => true,
-        (false, true) => false,
-        _ => new.last_modified_us() > old.last_modified_us(),
+/// Stored values of two versions of a record.
+struct RecordVersions<'v> {
+    new: &'v [u8],
+    /// The version in the new engine.
+    former: &'v [u8],
+}
+
+impl RecordVersions<'_> {
+    /// True if the new version is later: it has seen the other's events, or, if neither has seen the other,
+    /// it was modified later. If one of them is not an object, the former version stays.
+    fn is_new_later(&self) -> bool {
+        let object_of = |stored: &[u8]| {
+            let plain = frame::unpack(stored).ok()?;
+            Object::decode(&Bytes::copy_from_slice(&plain)).ok()
+        };
+        let objects = (object_of(self.new), object_of(self.former));
+        let (Some(new), Some(old)) = objects else { return false };
+        match (new.clock.descends(&old.clock), old.clock.descends(&new.clock)) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => new.last_modified_us() > old.last_modified_us(),
+        }
     }
+}
+
+/// Records that were written to the new engine.
+struct CopiedRecords {
+    record_count: u64,
+    byte_count: u64,
 }

@@ -20,6 +20,7 @@ use quoit_seam::rented;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -105,7 +106,7 @@ impl SalvagedTable {
     pub(super) fn next(&mut self) -> Option<TableEntry> {
         while self.waiting.is_empty() && !self.is_over {
             if let Err(error) = self.refill() {
-                self.note(self.offset, self.offset, &error.to_string());
+                self.note(self.offset..self.offset, &error.to_string());
                 self.is_over = true;
             }
         }
@@ -115,7 +116,7 @@ impl SalvagedTable {
         self.waiting.pop_front()
     }
 
-    fn note(&mut self, start: u64, end: u64, reason: &str) {
+    fn note(&mut self, Range { start, end }: Range<u64>, reason: &str) {
         let (path, reason) = (self.path.display().to_string(), reason.to_owned());
         self.unread.push(Unread { path, start, end, reason });
     }
@@ -136,18 +137,18 @@ impl SalvagedTable {
                 self.offset = start + header.block_bytes();
                 match entries_of(&file, start, header) {
                     Some(entries) => self.waiting.extend(entries),
-                    None => self.note(start, self.offset.min(size), "a block is damaged"),
+                    None => self.note(start..self.offset.min(size), "a block is damaged"),
                 }
             }
             None if start >= size => {
-                self.note(size, size, "the file is cut off: what was behind this place is missing");
+                self.note(size..size, "the file is cut off: what was behind this place is missing");
                 self.is_over = true;
             }
             None => {
-                let next = next_header(&file, start + 1, size);
+                let next = next_header(&file, start + 1..size);
                 self.offset = next.unwrap_or(size);
                 self.is_over = next.is_none();
-                self.note(start, self.offset, "blocks are damaged");
+                self.note(start..self.offset, "blocks are damaged");
             }
         }
         self.file = Some(file);
@@ -186,11 +187,11 @@ fn entry_of(item: InternalValue) -> TableEntry {
     TableEntry { key, sequence: item.key.seqno, kind, value }
 }
 
-/// Offset of the next intact header.
-fn next_header(file: &File, from: u64, size: u64) -> Option<u64> {
-    let mut position = from;
+/// Offset of the next intact header in a range of a file.
+fn next_header(file: &File, range: Range<u64>) -> Option<u64> {
+    let mut position = range.start;
     let mut piece = vec![0; PIECE_BYTES + HEADER_BYTES];
-    while position + HEADER_BYTES as u64 <= size {
+    while position + HEADER_BYTES as u64 <= range.end {
         let count = match file.read_at(&mut piece, position) {
             Ok(count) if count >= HEADER_BYTES => count,
             // A bad sector.
