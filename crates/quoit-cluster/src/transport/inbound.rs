@@ -3,7 +3,7 @@
 use super::error::Fault;
 use super::greeting::Greeted;
 use super::outbox::{FailedWrite, Inner, Outbox, Urgency};
-use super::statistics::{MethodCounts, ServiceStatistics};
+use super::statistics::{MethodCounts, ServiceStatistics, Traffic};
 use super::{OpenRequests, TakenBytes, Window};
 use parking_lot::MutexGuard;
 use prost::Message;
@@ -24,6 +24,7 @@ pub(super) struct Inbound {
     stream_window_bytes: u32,
     start: Instant,
     heard_after_us: AtomicU64,
+    read_count: AtomicU64,
 }
 
 /// Requests that have not had their last answer.
@@ -77,6 +78,7 @@ impl Inbound {
             stream_window_bytes: greeted.stream_window_bytes,
             start: Instant::now(),
             heard_after_us: AtomicU64::new(0),
+            read_count: AtomicU64::new(0),
         }
     }
 
@@ -244,8 +246,10 @@ impl Inbound {
         self.since_start_us(now).saturating_sub(self.heard_after_us.load(Ordering::Relaxed))
     }
 
+    /// Notes that a read has brought bytes.
     pub(super) fn heard(&self, now: Instant) {
         self.heard_after_us.store(self.since_start_us(now), Ordering::Relaxed);
+        self.read_count.fetch_add(1, Ordering::Relaxed);
     }
 
     fn since_start_us(&self, now: Instant) -> u64 {
@@ -254,7 +258,9 @@ impl Inbound {
 
     pub(super) fn statistics(&self) -> ServiceStatistics {
         let inner = self.outbox.lock();
-        let (traffic, requests) = (inner.traffic, inner.state.requests.clone());
+        let read_count = self.read_count.load(Ordering::Relaxed);
+        let (traffic, requests) =
+            (Traffic { read_count, ..inner.traffic }, inner.state.requests.clone());
         ServiceStatistics { traffic, requests, refused_count: 0 }
     }
 

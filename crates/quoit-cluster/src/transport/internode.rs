@@ -13,7 +13,7 @@ use super::replies::Reply;
 use super::security::{InternodeTlsMode, JoinProof, LinkSecurity};
 use super::service::{Admission, Caller, Service};
 use super::settings::InternodeSettings;
-use super::statistics::ServiceStatistics;
+use super::statistics::{PeerStatistics, ServiceStatistics};
 use super::suspension::TICK_INTERVAL;
 use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
@@ -263,8 +263,18 @@ impl Internode {
         }
     }
 
-    /// Returns the counts of other nodes' requests to this one. [`Peer::statistics`] counts this node's
-    /// requests.
+    /// Returns the counts of this node's requests to all present peers together.
+    #[must_use]
+    pub fn peer_statistics(&self) -> PeerStatistics {
+        let mut statistics = PeerStatistics::default();
+        for peer in self.context.peers.load().values() {
+            statistics.add(&peer.statistics());
+        }
+        statistics
+    }
+
+    /// Returns the counts of other nodes' requests to this one.
+    /// [`peer_statistics`](Self::peer_statistics) counts this node's requests.
     #[must_use]
     pub fn statistics(&self) -> ServiceStatistics {
         self.context.inbounds.statistics()

@@ -39,6 +39,8 @@ pub(super) struct OutboundDriver<'a> {
     patience: Duration,
     /// Answers from one read, handed over after the lane's lock is released.
     deliveries: Vec<Delivery>,
+    /// Reads that are not in the lane's counts yet.
+    uncounted_reads: u64,
     is_deferred: bool,
 }
 
@@ -90,6 +92,7 @@ impl<'a> OutboundDriver<'a> {
             heartbeat,
             patience,
             deliveries: Vec::new(),
+            uncounted_reads: 0,
             is_deferred: false,
         }
     }
@@ -141,7 +144,10 @@ impl<'a> OutboundDriver<'a> {
             self.input.reserve(room);
             match poll_read_buf(Pin::new(&mut self.reader), task, &mut self.input) {
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(Fault::Closed)),
-                Poll::Ready(Ok(_)) => Poll::Ready(Ok(OutboundEvent::Read)),
+                Poll::Ready(Ok(_)) => {
+                    self.uncounted_reads += 1;
+                    Poll::Ready(Ok(OutboundEvent::Read))
+                }
                 Poll::Ready(Err(fault)) => Poll::Ready(Err(fault.into())),
                 Poll::Pending => Poll::Pending,
             }
@@ -168,6 +174,7 @@ impl<'a> OutboundDriver<'a> {
     fn match_answers(&mut self, now: Instant) -> Result<(), Fault> {
         let mut says_goodbye = false;
         let mut inner = self.lane.outbox.lock();
+        inner.traffic.read_count += std::mem::take(&mut self.uncounted_reads);
         while let Some(frame) = self.decoder.next_frame(&mut self.input)? {
             let kind = frame.prefix.kind;
             inner.traffic.received(frame.size_bytes() as u64);

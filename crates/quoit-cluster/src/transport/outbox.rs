@@ -183,8 +183,10 @@ impl<T> Outbox<T> {
         // the part that was written is not known.
         inner.left_bytes += (bytes.len() - from) as u64;
         drop(inner);
-        let outcome = poll_write_all(&mut writer, context, &bytes, &mut from);
+        let mut write_count = 0;
+        let outcome = poll_write_all(&mut writer, context, &bytes, &mut from, &mut write_count);
         let mut inner = self.inner.lock();
+        inner.traffic.write_count += write_count;
         if inner.epoch != epoch {
             return inner;
         }
@@ -372,16 +374,21 @@ fn defer(context: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(context);
 }
 
+/// Writes the bytes from `from` on, and adds the number of accepted writes to `write_count`.
 fn poll_write_all(
     writer: &mut BoxWriter,
     context: &mut Context<'_>,
     bytes: &[u8],
     from: &mut usize,
+    write_count: &mut u64,
 ) -> Poll<io::Result<()>> {
     while *from < bytes.len() {
         match Pin::new(&mut *writer).poll_write(context, &bytes[*from..]) {
             Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            Poll::Ready(Ok(written)) => *from += written,
+            Poll::Ready(Ok(written)) => {
+                *from += written;
+                *write_count += 1;
+            }
             Poll::Ready(Err(fault)) => return Poll::Ready(Err(fault)),
             Poll::Pending => return Poll::Pending,
         }

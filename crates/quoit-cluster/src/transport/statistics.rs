@@ -17,6 +17,16 @@ pub struct PeerStatistics {
     pub discarded_count: u64,
 }
 
+impl PeerStatistics {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.traffic.add(&other.traffic);
+        self.calls.add(&other.calls);
+        self.connected_count += other.connected_count;
+        self.too_busy_count += other.too_busy_count;
+        self.discarded_count += other.discarded_count;
+    }
+}
+
 /// Counts of other nodes' requests to a node, since the start of its process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceStatistics {
@@ -36,17 +46,21 @@ impl ServiceStatistics {
     }
 }
 
-/// Frames and bytes in both directions.
+/// Frames, bytes, writes and reads in both directions. Without TLS, a write or read is one system call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Frames sent, of any kind.
     pub sent_frames: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Writes that the connections accepted, each of one or more frames or of a part of one.
+    pub write_count: u64,
     /// Frames received.
     pub received_frames: u64,
     /// Bytes received.
     pub received_bytes: u64,
+    /// Reads that brought bytes.
+    pub read_count: u64,
 }
 
 impl Traffic {
@@ -63,8 +77,10 @@ impl Traffic {
     pub(super) fn add(&mut self, other: &Traffic) {
         self.sent_frames += other.sent_frames;
         self.sent_bytes += other.sent_bytes;
+        self.write_count += other.write_count;
         self.received_frames += other.received_frames;
         self.received_bytes += other.received_bytes;
+        self.read_count += other.read_count;
     }
 }
 

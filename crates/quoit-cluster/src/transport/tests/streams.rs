@@ -106,9 +106,11 @@ async fn what_passes_is_counted_on_both_sides() {
     assert_eq!((asked.connected_count, asked.too_busy_count, asked.discarded_count), (1, 0, 0));
     assert_eq!((asked.traffic.sent_frames, asked.traffic.sent_bytes), (7, 7 * 26));
     assert_eq!((asked.traffic.received_frames, asked.traffic.received_bytes), (7, 7 * 26));
+    assert_eq!((asked.traffic.write_count, asked.traffic.read_count), (7, 7));
     let served = other.statistics();
     assert_eq!(served.requests.by_method(), [(ECHO, 7)].into());
     assert_eq!(served.traffic.received_bytes, asked.traffic.sent_bytes);
+    assert_eq!((served.traffic.write_count, served.traffic.read_count), (7, 7));
     peer.send(ECHO, &(), b"", Lane::Small, &Replies::new(), 0).unwrap();
     until("the answer came", || peer.pending_count() == 0).await;
     assert_eq!(peer.statistics().discarded_count, 1);
