@@ -18,11 +18,8 @@ use quoit_wire::internode::data::MergeRule;
 use std::fmt;
 use std::time::Duration;
 
-/// Time that the other replicas have to confirm the local copy. After it the read becomes a run, which
-/// asks further replicas in place of late ones.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(10);
-
-/// As [`PATIENCE`], for large records, of which a run would have to read the whole.
+/// Time that the other replicas have to confirm the local copy of a large record, of which a run would have
+/// to read the whole.
 pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Digest and sizes of the local copy that a read saw.
@@ -94,7 +91,8 @@ impl Coordinator {
         let key = first.key.clone();
         let key = KeyRef::decode(&key)?;
         let digest = seen.map(|seen| seen.digest);
-        if first.agree(digest, PATIENCE).await {
+        let patience = first.patience(&self.local.topology_now());
+        if first.agree(digest, patience).await {
             let time_us = self.local.clock.monotonic_us() - started_us;
             let sizes = Ok(seen.map(|seen| seen.sizes));
             self.local.stats.record_get(time_us, &sizes);

@@ -6,7 +6,9 @@
 //! late, the read becomes a run ([`read_replicas`](super::read_replicas)), which continues with the
 //! answers so far and with those that are still under way.
 
-use crate::coordinator::readers::{FetchRequest, ReadRequestKind, next_reader, readers_of};
+use crate::coordinator::readers::{
+    FetchRequest, ReadRequestKind, hedge_delay, next_reader, readers_of,
+};
 use crate::error::RequestError;
 use crate::request_log::AskedNodes;
 use crate::topology::Topology;
@@ -45,6 +47,8 @@ pub(crate) struct FirstRound {
     pub(in crate::coordinator) answers: SmallVec<[(NodeIndex, Option<u64>); 2]>,
     /// The failure or unexpected answer because of which the read has to become a run.
     pub(in crate::coordinator) odd: Option<Box<UnexpectedAnswer>>,
+    /// True if a node that was asked has not answered in time.
+    pub(in crate::coordinator) is_late: bool,
     /// This node, if its copy has a vote.
     pub(in crate::coordinator) own: Option<NodeIndex>,
     /// The nodes that were asked, and this one.
@@ -88,6 +92,7 @@ impl FirstRound {
             waiting: SmallVec::new(),
             answers: SmallVec::new(),
             odd: None,
+            is_late: false,
             own,
             nodes: AskedNodes::default(),
             key: request.key().clone(),
@@ -143,7 +148,19 @@ impl FirstRound {
             }
             true
         };
-        timeout(patience, heard).await.unwrap_or(false)
+        let agreed = timeout(patience, heard).await;
+        self.is_late = agreed.is_err();
+        agreed.unwrap_or(false)
+    }
+
+    /// Time that the nodes that were asked have for their answers, by the latencies that they had so far.
+    pub(crate) fn patience(&self, topology: &Topology) -> Duration {
+        // In another version of the topology a place may belong to another node.
+        let asked: &[NodeIndex] = match topology.version() == self.topology_version {
+            true => &self.waiting,
+            false => &[],
+        };
+        hedge_delay(topology, asked.iter().copied())
     }
 
     /// True if all nodes that have answered have a copy with this digest, or, for `None`, have nothing.

@@ -10,6 +10,13 @@ use quoit_model::data_type::{Question, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{Fetch, FetchedPart, METHOD_FETCH};
+use std::time::Duration;
+
+/// Time after which another replica is asked if the peers that were asked have no history of latencies.
+const HEDGE_DEFAULT: Duration = Duration::from_millis(50);
+/// Bounds of the time after which another replica is asked as well.
+const HEDGE_MIN: Duration = Duration::from_millis(5);
+const HEDGE_MAX: Duration = Duration::from_millis(500);
 
 /// The part of its copy that a replica is asked to send.
 #[derive(Clone, Copy)]
@@ -52,6 +59,21 @@ pub(crate) fn next_reader(
         Reach::Unknown => u64::MAX,
     };
     open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
+}
+
+/// Time after which another replica is asked as well: twice the high latency of the slowest peer that was
+/// asked.
+pub(crate) fn hedge_delay(
+    topology: &Topology,
+    asked: impl IntoIterator<Item = NodeIndex>,
+) -> Duration {
+    let slow = asked
+        .into_iter()
+        .filter_map(|node| Some(u64::from(topology.peer(node)?.latency_us().high_us)));
+    match slow.max() {
+        None | Some(0) => HEDGE_DEFAULT,
+        Some(high_us) => Duration::from_micros(high_us * 2).clamp(HEDGE_MIN, HEDGE_MAX),
+    }
 }
 
 /// A request for replicas' copies of one record.

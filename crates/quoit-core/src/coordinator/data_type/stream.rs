@@ -2,7 +2,6 @@
 
 use super::identity_of;
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::PATIENCE;
 use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::readers::ReadRequestKind;
@@ -19,6 +18,10 @@ use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
+use std::time::Duration;
+
+/// Time that the other replicas have to confirm the local copy, once it has been streamed.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Description of a set or map, which precedes its elements or fields.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -16,7 +16,9 @@ mod resolve;
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::first_round::{FirstRound, UnexpectedAnswer};
-use crate::coordinator::readers::{FetchRequest, ReadRequestKind, next_reader, readers_of};
+use crate::coordinator::readers::{
+    FetchRequest, ReadRequestKind, hedge_delay, next_reader, readers_of,
+};
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::request_log::AskedNodes;
@@ -35,12 +37,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-
-/// Time after which another replica is asked if the peers that were asked have no history of latencies.
-const HEDGE_DEFAULT: Duration = Duration::from_millis(50);
-/// Bounds of the time after which another replica is asked as well.
-const HEDGE_MIN: Duration = Duration::from_millis(5);
-const HEDGE_MAX: Duration = Duration::from_millis(500);
 
 /// Record and quorums of a read.
 pub(crate) struct ReadRequest<'a> {
@@ -150,6 +146,9 @@ struct ReadRun<'a> {
     replies: Replies,
     /// An unexpected answer that came before this run began.
     odd: Option<Box<UnexpectedAnswer>>,
+    /// True if replicas that were asked before this run began are late, so that it asks another one at
+    /// once.
+    begins_late: bool,
 }
 
 type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
@@ -183,17 +182,18 @@ impl<'a> ReadRun<'a> {
             own_read: None,
             replies: Replies::new(),
             odd: None,
+            begins_late: false,
         })
     }
 
     /// Takes over the replicas that were asked first, and their answers.
     fn take_first(&mut self, first: FirstRound) {
-        let FirstRound { replies, waiting, answers, odd, .. } = first;
+        let FirstRound { replies, waiting, answers, odd, is_late, .. } = first;
         let copy =
             |digest: Option<u64>| digest.map_or(Copy::Missing, |digest| Copy::Found(digest, None));
         self.answers.extend(answers.into_iter().map(|(node, digest)| (node, copy(digest))));
         self.waiting.extend(waiting.into_iter().map(|node| (node, false)));
-        (self.replies, self.odd) = (replies, odd);
+        (self.replies, self.odd, self.begins_late) = (replies, odd, is_late);
     }
 
     async fn run(
@@ -239,6 +239,10 @@ impl<'a> ReadRun<'a> {
                     Err(_) if self.heal_own(deadline).await? => continue,
                     Err(fault) => return Err(fault.into()),
                 }
+            }
+            if std::mem::take(&mut self.begins_late) {
+                self.hedge();
+                continue;
             }
             let tick = *hedge_at.get_or_insert_with(|| Instant::now() + self.hedge_delay());
             match timeout_at(tick.min(deadline), self.hear()).await {
@@ -430,16 +434,8 @@ impl<'a> ReadRun<'a> {
         Ok(())
     }
 
-    /// Time after which another replica is asked as well: twice the high latency of the slowest peer that
-    /// was asked.
     fn hedge_delay(&self) -> Duration {
-        let slow = self.waiting.iter().filter_map(|(node, _)| {
-            Some(u64::from(self.topology.peer(*node)?.latency_us().high_us))
-        });
-        match slow.max() {
-            None | Some(0) => HEDGE_DEFAULT,
-            Some(high_us) => Duration::from_micros(high_us * 2).clamp(HEDGE_MIN, HEDGE_MAX),
-        }
+        hedge_delay(&self.topology, self.waiting.iter().map(|(node, _)| *node))
     }
 
     /// Gives up on nodes that have gone down in the meantime, and asks one more replica.
