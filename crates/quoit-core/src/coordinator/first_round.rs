@@ -60,7 +60,8 @@ pub(crate) struct FirstRound {
 impl FirstRound {
     /// Asks the fewest replicas that can meet the quorums together with this node's copy, if that has a
     /// vote. If this node has no vote, the first replica is asked for `wanted`; all others are asked for
-    /// digests.
+    /// digests. If digests are all that is wanted, a node without a vote asks nobody: it has no copy with
+    /// which they could agree.
     ///
     /// # Errors
     ///
@@ -78,6 +79,9 @@ impl FirstRound {
             return Ok(FirstRoundStart::NotHere);
         }
         let own = topology.own().filter(|own| voters.of(*own).is_some());
+        if own.is_none() && matches!(wanted, ReadRequestKind::Digest) {
+            return Ok(FirstRoundStart::NotHere);
+        }
         let mut hoped = ReadTally::new(*need);
         if let Some(own) = own {
             hoped.found(own);

@@ -38,7 +38,7 @@ use crate::stats::{Stats, StatsSnapshot};
 use crate::transfer::Transfers;
 use crate::write_hook::WriteHook;
 use bytes::Bytes;
-use quoit_cluster::ControlPlane;
+use quoit_cluster::{ControlPlane, Internode};
 use quoit_model::clock::VersionVector;
 use quoit_model::data_type::{Answer, Question};
 use quoit_model::hash::Partition;
@@ -411,6 +411,12 @@ impl ReplicatedStore {
     #[must_use]
     pub const fn replication(&self) -> &Arc<Replication> {
         &self.replication
+    }
+
+    /// The connections with the other nodes of the cluster.
+    #[must_use]
+    pub fn internode(&self) -> &Arc<Internode> {
+        &self.local.internode
     }
 
     /// The control plane: bucket types, bucket properties, layout.

@@ -13,6 +13,7 @@ mod index;
 mod jobs;
 mod large_fields;
 mod listing;
+mod messages;
 mod overload;
 mod reads;
 mod reaping;

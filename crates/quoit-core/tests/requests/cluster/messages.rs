@@ -1,0 +1,289 @@
+//! Tests that gets and puts send the fewest messages between nodes that can answer them, counted.
+//!
+//! The nodes that clients ask and the keys are chosen at random, from a fixed seed. A request and its answer
+//! are two messages. With `-- --nocapture` the tests print the counts; the fewest possible are derived in
+//! `docs/design/coordination.md`.
+
+use crate::cluster::fixture::{Cluster, Node, host};
+use quoit_core::{
+    Confirmation, PlainWrite, PutRequest, ReadOptions, ReplicatedStore, ShownInPlace, WriteOptions,
+};
+use quoit_model::clock::VersionVector;
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_wire::internode::data::{METHOD_FETCH, METHOD_FORWARD, METHOD_JOIN, METHOD_STORE};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const REQUEST_COUNT: u64 = 1000;
+const VALUE: [u8; 1000] = [b'v'; 1000];
+/// Number of clients of each node that send requests at the same time, where nodes are to be saturated.
+const CLIENTS_PER_NODE: u64 = 64;
+/// Requests of each of these clients.
+const REQUESTS_PER_CLIENT: u64 = 10;
+
+/// Counts of the traffic between the nodes of a cluster.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    /// Requests of coordinators to replicas.
+    requests: u64,
+    /// Messages of any kind.
+    sent: u64,
+    received: u64,
+    bytes: u64,
+    writes: u64,
+    reads: u64,
+}
+
+impl Counts {
+    /// Counts since the start of the nodes, after all requests were answered.
+    async fn settled(cluster: &Cluster) -> Self {
+        // Paused time passes only when no task can run.
+        sleep(Duration::from_millis(1)).await;
+        let all_arrived = || {
+            let now = Self::of(cluster);
+            now.sent == now.received
+        };
+        cluster.until(all_arrived).await;
+        Self::of(cluster)
+    }
+
+    fn of(cluster: &Cluster) -> Self {
+        let zero = Self { requests: 0, sent: 0, received: 0, bytes: 0, writes: 0, reads: 0 };
+        cluster.nodes.iter().fold(zero, |all, node| {
+            let internode = node.store.internode();
+            let (asked, served) = (internode.peer_statistics(), internode.statistics());
+            let methods = [METHOD_FETCH, METHOD_STORE, METHOD_FORWARD, METHOD_JOIN];
+            let requests: u64 = methods.iter().map(|method| asked.calls.of(*method)).sum();
+            let (own, of_others) = (asked.traffic, served.traffic);
+            Self {
+                requests: all.requests + requests,
+                sent: all.sent + own.sent_frames + of_others.sent_frames,
+                received: all.received + own.received_frames + of_others.received_frames,
+                bytes: all.bytes + own.sent_bytes + of_others.sent_bytes,
+                writes: all.writes + own.write_count + of_others.write_count,
+                reads: all.reads + own.read_count + of_others.read_count,
+            }
+        })
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            requests: self.requests - earlier.requests,
+            sent: self.sent - earlier.sent,
+            received: self.received - earlier.received,
+            bytes: self.bytes - earlier.bytes,
+            writes: self.writes - earlier.writes,
+            reads: self.reads - earlier.reads,
+        }
+    }
+
+    /// Prints the counts of an operation: nodes, name, fewest messages, messages, bytes, writes, reads.
+    #[expect(clippy::print_stdout, reason = "shown with --nocapture")]
+    fn print(&self, name: &str, node_count: usize, operation_count: u64, fewest: u64) {
+        let of = |count: u64| count as f64 / operation_count as f64;
+        println!(
+            "| {node_count} | {name} | {:.3} | {:.3} | {:.0} | {:.2} | {:.2} |",
+            of(fewest),
+            of(self.sent),
+            of(self.bytes),
+            of(self.writes),
+            of(self.reads),
+        );
+    }
+}
+
+/// A sequence of pseudo-random numbers.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+fn name(number: u64) -> String {
+    format!("key {number}")
+}
+
+fn key(name: &str) -> KeyRef<'_> {
+    BucketRef::untyped(b"bucket").key(name.as_bytes())
+}
+
+/// Reads a key on the store's fast path if possible, as the client protocols do.
+async fn get(store: &ReplicatedStore, at: KeyRef<'_>) {
+    let options = ReadOptions::default();
+    let is_found = match store.get_in_place(at, &options, |found| found.is_some()).unwrap() {
+        None => store.get(at, &options).await.unwrap().is_some(),
+        Some(ShownInPlace::Answer(is_found)) => is_found,
+        Some(ShownInPlace::IfConfirmed(is_found, unconfirmed)) => {
+            match store.confirm_read(unconfirmed).await.unwrap() {
+                Confirmation::Same => is_found,
+                Confirmation::Other(found) => found.is_some(),
+            }
+        }
+    };
+    assert!(is_found, "{at:?}");
+}
+
+/// Writes a key on the store's fast path if possible, as the client protocols do.
+async fn put(store: &ReplicatedStore, at: KeyRef<'_>) {
+    let write = PlainWrite {
+        key: at,
+        context: VersionVector::default(),
+        content_type: None,
+        value: &VALUE,
+        options: WriteOptions::default(),
+    };
+    match store.put_in_place(&write).unwrap() {
+        Some(pending) => store.finish(pending).await.unwrap(),
+        None => {
+            store.put(PutRequest::of(at, VALUE.to_vec().into())).await.unwrap();
+        }
+    }
+}
+
+/// True if the node has a vote for the key, so that it needs no other node to coordinate a request.
+fn is_primary(node: &Node, at: KeyRef<'_>) -> bool {
+    let preflist = node.store.preflist(at).unwrap();
+    preflist.iter().any(|entry| entry.primary && entry.node == node.name())
+}
+
+/// Fewest messages of a get, and of a put, at this node.
+fn fewest(node: &Node, at: KeyRef<'_>) -> (u64, u64) {
+    if is_primary(node, at) { (2, 4) } else { (4, 6) }
+}
+
+/// Checks that the requests of coordinators and their answers are the fewest possible, and that other
+/// messages add at most 3 %.
+fn check(counts: &Counts, fewest: u64) {
+    assert_eq!(2 * counts.requests, fewest, "{counts:?}");
+    assert!(counts.sent * 100 <= fewest * 103, "{counts:?}, at least {fewest}");
+}
+
+async fn requests_send_the_fewest_messages(node_count: usize) {
+    let cluster = Cluster::of(node_count).await;
+    let mut numbers = Numbers(node_count as u64);
+    let mut fewest_messages = 0;
+    let before = Counts::settled(&cluster).await;
+    for number in 0..REQUEST_COUNT {
+        let (name, node) = (name(number), &cluster.nodes[numbers.below(node_count)]);
+        fewest_messages += fewest(node, key(&name)).1;
+        put(&node.store, key(&name)).await;
+    }
+    let after = Counts::settled(&cluster).await;
+    let puts = after.since(before);
+    puts.print("put", node_count, REQUEST_COUNT, fewest_messages);
+    check(&puts, fewest_messages);
+
+    fewest_messages = 0;
+    for number in 0..REQUEST_COUNT {
+        let (name, node) = (name(number), &cluster.nodes[numbers.below(node_count)]);
+        fewest_messages += fewest(node, key(&name)).0;
+        get(&node.store, key(&name)).await;
+    }
+    let gets = Counts::settled(&cluster).await.since(after);
+    gets.print("get", node_count, REQUEST_COUNT, fewest_messages);
+    check(&gets, fewest_messages);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_to_three_nodes_send_the_fewest_messages() {
+    requests_send_the_fewest_messages(3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_to_five_nodes_send_the_fewest_messages() {
+    requests_send_the_fewest_messages(5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_to_nine_nodes_send_the_fewest_messages() {
+    requests_send_the_fewest_messages(9).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_to_fourteen_nodes_send_the_fewest_messages() {
+    requests_send_the_fewest_messages(14).await;
+}
+
+/// Starts clients of all nodes at once, and waits until each has made its requests. No two clients use the
+/// same key.
+async fn saturate(cluster: &Cluster, is_put: bool) {
+    let mut clients = Vec::new();
+    for (number, node) in (0..).zip(&cluster.nodes) {
+        for client in 0..CLIENTS_PER_NODE {
+            let first = (number * CLIENTS_PER_NODE + client) * REQUESTS_PER_CLIENT;
+            let store = Arc::clone(&node.store);
+            clients.push(tokio::spawn(async move {
+                for number in first..first + REQUESTS_PER_CLIENT {
+                    let name = name(number);
+                    match is_put {
+                        true => put(&store, key(&name)).await,
+                        false => get(&store, key(&name)).await,
+                    }
+                }
+            }));
+        }
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_saturated_nodes_share_writes() {
+    let cluster = Cluster::of(14).await;
+    let request_count = 14 * CLIENTS_PER_NODE * REQUESTS_PER_CLIENT;
+    let mut before = Counts::settled(&cluster).await;
+    for (name, is_put) in [("saturated put", true), ("saturated get", false)] {
+        saturate(&cluster, is_put).await;
+        let after = Counts::settled(&cluster).await;
+        let counts = after.since(before);
+        counts.print(name, 14, request_count, 2 * counts.requests);
+        assert!(counts.writes * 10 <= counts.sent * 6, "{counts:?}");
+        before = after;
+    }
+}
+
+/// Latencies of reads through nodes other than the slow one, in order.
+async fn read_all(cluster: &Cluster, slow: usize) -> Vec<Duration> {
+    let mut numbers = Numbers(5);
+    let mut latencies = Vec::new();
+    while latencies.len() < REQUEST_COUNT as usize {
+        let asked = numbers.below(cluster.nodes.len());
+        if asked != slow {
+            let name = name(numbers.below(REQUEST_COUNT as usize) as u64);
+            let began = Instant::now();
+            get(&cluster.nodes[asked].store, key(&name)).await;
+            latencies.push(began.elapsed());
+        }
+    }
+    latencies.sort_unstable();
+    latencies
+}
+
+/// The network takes no time except from the slow node, so the latencies are those that the slow node adds.
+/// The reads' first digests come from it until its peers have learned that it is slow.
+#[tokio::test(start_paused = true)]
+#[expect(clippy::print_stdout, reason = "shown with --nocapture")]
+async fn a_slow_replica_delays_a_quorum_read_by_the_observed_percentile() {
+    let cluster = Cluster::of(5).await;
+    for number in 0..REQUEST_COUNT {
+        put(&cluster.nodes[0].store, key(&name(number))).await;
+    }
+    Counts::settled(&cluster).await;
+    let slow = 4;
+    let usual = *read_all(&cluster, slow).await.last().unwrap();
+    for other in 0..slow {
+        cluster.network.set_delay(&host(slow), &host(other), Duration::from_millis(100));
+    }
+    let latencies = read_all(&cluster, slow).await;
+    let delayed = latencies.iter().filter(|latency| **latency > usual).count();
+    let (p99, last) = (latencies[latencies.len() * 99 / 100], latencies[latencies.len() - 1]);
+    println!("with a slow replica: {delayed} of 1000 reads delayed, p99 {p99:?}, all {last:?}");
+    assert!(delayed > 0, "no read has asked the slow replica");
+    // The shortest time after which another replica is asked, and the steps of the timer.
+    assert!(last <= usual + Duration::from_millis(8), "{last:?}, usually {usual:?}");
+}
