@@ -2,6 +2,7 @@
 
 use super::connection::{HttpConnection, Request};
 use super::data_type_figures::data_type_metrics;
+use super::internode_figures::internode_metrics;
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::replication_figures::{change_feed_metrics, replication_metrics};
@@ -133,6 +134,7 @@ fn render(context: &ServerContext, form: Form) -> String {
         "Partitions of which reap records were lost.",
         reaped.lost_partition_count as u64,
     );
+    internode_metrics(&mut text, context.store.internode());
     super::link_figures::link_metrics(&mut text, context);
     connections(&mut text, context);
     memory(&mut text, &context.memory.figures());

@@ -30,6 +30,7 @@ mod folds;
 mod head;
 mod index;
 mod input;
+mod internode_figures;
 mod kinds;
 mod link_figures;
 mod links;

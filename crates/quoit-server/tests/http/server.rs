@@ -75,6 +75,30 @@ fn metrics_are_open_metrics_for_those_who_ask() {
 }
 
 #[test]
+fn metrics_of_a_node_that_is_alone_count_no_messages_to_other_nodes() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "v");
+    node.get("/buckets/b/keys/k");
+    let answer = node.get("/metrics");
+    let lines: Vec<_> = answer.text().lines().collect();
+    for line in [
+        "quoit_internode_sent_messages_total 0",
+        "quoit_internode_sent_bytes_total 0",
+        "quoit_internode_writes_total 0",
+        "quoit_internode_received_messages_total 0",
+        "quoit_internode_received_bytes_total 0",
+        "quoit_internode_reads_total 0",
+        "quoit_internode_requests_total{kind=\"fetch\"} 0",
+        "quoit_internode_requests_total{kind=\"store\"} 0",
+        "quoit_internode_requests_total{kind=\"join\"} 0",
+        "quoit_internode_requests_total{kind=\"forward\"} 0",
+        "quoit_internode_requests_total{kind=\"other\"} 0",
+    ] {
+        assert!(lines.contains(&line), "{line}: {}", answer.text());
+    }
+}
+
+#[test]
 fn metrics_and_statistics_count_queries_listings_and_folds_for_what_they_are() {
     let node = Node::start();
     let headers = [("Content-Type", "text/plain"), ("x-riak-index-age_int", "7, 8")];
