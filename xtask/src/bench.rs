@@ -50,6 +50,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("listing", "listing a million keys and ten buckets, alone and beside gets"),
     comparison("cluster", "processor time of all nodes an operation: three nodes beside one"),
     comparison("ladder", "processor time of all nodes an operation in clusters of 3 to 14 nodes"),
+    comparison("messages", "messages and system calls between nodes a request, 3 to 14 nodes"),
     comparison("failover", "latencies by the second when one of five nodes is killed under load"),
     comparison("away", "what a node of five heals that was away for a minute under load"),
     comparison("replication", "two nodes: bootstrap, full-sync, cost of a link, put to readable"),

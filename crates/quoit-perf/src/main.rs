@@ -33,6 +33,7 @@ mod listing;
 mod live;
 mod lost;
 mod mesh;
+mod messages;
 mod metrics;
 mod processes;
 mod processors;
@@ -114,6 +115,8 @@ enum Command {
     /// Processor time of all nodes per operation for growing clusters, with replica-aware clients and with
     /// others.
     Ladder(ladder::LadderOptions),
+    /// Messages, bytes and system calls between nodes per request, compared with the fewest possible.
+    Messages(messages::MessageOptions),
     /// Latencies in each second when a node of a cluster under verified load is killed.
     Failover(failover::FailoverOptions),
     /// Healing of a node that was down under verified load.
@@ -207,6 +210,7 @@ impl Command {
             // The load generator has several threads, and shares the processors with the nodes.
             Self::Engines(_)
             | Self::Ladder(_)
+            | Self::Messages(_)
             | Self::Failover(_)
             | Self::Away(_)
             | Self::Growth(_)
@@ -238,6 +242,7 @@ fn main() -> Result<()> {
         Command::Start { common } => start::start(&common),
         Command::Cluster(common) => cluster::cluster(&common),
         Command::Ladder(options) => ladder::ladder(&options),
+        Command::Messages(options) => messages::messages(&options),
         Command::Failover(options) => failover::failover(&options),
         Command::Away(options) => away::away(&options),
         Command::Replication(options) => replication::replication(&options),
