@@ -1,12 +1,14 @@
-//! Tests that gets and puts send the fewest messages between nodes that can answer them, counted.
+//! Tests that gets, puts and deletes send the fewest messages between nodes that can answer them, counted.
 //!
 //! The nodes that clients ask and the keys are chosen at random, from a fixed seed. A request and its answer
 //! are two messages. With `-- --nocapture` the tests print the counts; the fewest possible are derived in
 //! `docs/design/coordination.md`.
+#![allow(clippy::print_stdout, reason = "shown with --nocapture")]
 
 use crate::cluster::fixture::{Cluster, Node, host};
 use quoit_core::{
-    Confirmation, PlainWrite, PutRequest, ReadOptions, ReplicatedStore, ShownInPlace, WriteOptions,
+    Confirmation, DeleteRequest, Deleted, PlainWrite, PreflistEntry, PutRequest, ReadOptions,
+    ReplicatedStore, ShownInPlace, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::key::{BucketRef, KeyRef};
@@ -29,7 +31,6 @@ struct Counts {
     requests: u64,
     /// Messages of any kind.
     sent: u64,
-    received: u64,
     bytes: u64,
     writes: u64,
     reads: u64,
@@ -38,18 +39,13 @@ struct Counts {
 impl Counts {
     /// Counts since the start of the nodes, after all requests were answered.
     async fn settled(cluster: &Cluster) -> Self {
-        // Paused time passes only when no task can run.
+        // Paused time passes only when no task can run, so all messages have arrived afterwards.
         sleep(Duration::from_millis(1)).await;
-        let all_arrived = || {
-            let now = Self::of(cluster);
-            now.sent == now.received
-        };
-        cluster.until(all_arrived).await;
         Self::of(cluster)
     }
 
     fn of(cluster: &Cluster) -> Self {
-        let zero = Self { requests: 0, sent: 0, received: 0, bytes: 0, writes: 0, reads: 0 };
+        let zero = Self { requests: 0, sent: 0, bytes: 0, writes: 0, reads: 0 };
         cluster.nodes.iter().fold(zero, |all, node| {
             let internode = node.store.internode();
             let (asked, served) = (internode.peer_statistics(), internode.statistics());
@@ -59,7 +55,6 @@ impl Counts {
             Self {
                 requests: all.requests + requests,
                 sent: all.sent + own.sent_frames + of_others.sent_frames,
-                received: all.received + own.received_frames + of_others.received_frames,
                 bytes: all.bytes + own.sent_bytes + of_others.sent_bytes,
                 writes: all.writes + own.write_count + of_others.write_count,
                 reads: all.reads + own.read_count + of_others.read_count,
@@ -71,7 +66,6 @@ impl Counts {
         Self {
             requests: self.requests - earlier.requests,
             sent: self.sent - earlier.sent,
-            received: self.received - earlier.received,
             bytes: self.bytes - earlier.bytes,
             writes: self.writes - earlier.writes,
             reads: self.reads - earlier.reads,
@@ -79,7 +73,6 @@ impl Counts {
     }
 
     /// Prints the counts of an operation: nodes, name, fewest messages, messages, bytes, writes, reads.
-    #[expect(clippy::print_stdout, reason = "shown with --nocapture")]
     fn print(&self, name: &str, node_count: usize, operation_count: u64, fewest: u64) {
         let of = |count: u64| count as f64 / operation_count as f64;
         println!(
@@ -144,48 +137,59 @@ async fn put(store: &ReplicatedStore, at: KeyRef<'_>) {
     }
 }
 
-/// True if the node has a vote for the key, so that it needs no other node to coordinate a request.
-fn is_primary(node: &Node, at: KeyRef<'_>) -> bool {
-    let preflist = node.store.preflist(at).unwrap();
-    preflist.iter().any(|entry| entry.primary && entry.node == node.name())
+/// A kind of request of a client, with the default quorums.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Put,
+    Get,
+    /// A delete without a context, which reads first.
+    Delete,
 }
 
-/// Fewest messages of a get, and of a put, at this node.
-fn fewest(node: &Node, at: KeyRef<'_>) -> (u64, u64) {
-    if is_primary(node, at) { (2, 4) } else { (4, 6) }
-}
+impl Kind {
+    async fn send(self, store: &ReplicatedStore, at: KeyRef<'_>) {
+        match self {
+            Self::Put => put(store, at).await,
+            Self::Get => get(store, at).await,
+            Self::Delete => {
+                let deleted = store.delete(DeleteRequest::of(at)).await.unwrap();
+                assert_eq!(deleted, Deleted::Done);
+            }
+        }
+    }
 
-/// Checks that the requests of coordinators and their answers are the fewest possible, and that other
-/// messages add at most 3 %.
-fn check(counts: &Counts, fewest: u64) {
-    assert_eq!(2 * counts.requests, fewest, "{counts:?}");
-    assert!(counts.sent * 100 <= fewest * 103, "{counts:?}, at least {fewest}");
+    /// Fewest messages of a request that this node is asked.
+    fn fewest_messages(self, node: &Node, at: KeyRef<'_>) -> u64 {
+        let preflist = node.store.preflist(at).unwrap();
+        let is_own = |entry: &PreflistEntry| entry.primary && entry.node == node.name();
+        let at_primary = match self {
+            Self::Put => 4,
+            Self::Get => 2,
+            Self::Delete => 6,
+        };
+        at_primary + if preflist.iter().any(is_own) { 0 } else { 2 }
+    }
 }
 
 async fn requests_send_the_fewest_messages(node_count: usize) {
     let cluster = Cluster::of(node_count).await;
     let mut numbers = Numbers(node_count as u64);
-    let mut fewest_messages = 0;
-    let before = Counts::settled(&cluster).await;
-    for number in 0..REQUEST_COUNT {
-        let (name, node) = (name(number), &cluster.nodes[numbers.below(node_count)]);
-        fewest_messages += fewest(node, key(&name)).1;
-        put(&node.store, key(&name)).await;
+    let mut before = Counts::settled(&cluster).await;
+    for kind in [Kind::Put, Kind::Get, Kind::Delete] {
+        let mut fewest = 0;
+        for number in 0..REQUEST_COUNT {
+            let (name, node) = (name(number), &cluster.nodes[numbers.below(node_count)]);
+            fewest += kind.fewest_messages(node, key(&name));
+            kind.send(&node.store, key(&name)).await;
+        }
+        let after = Counts::settled(&cluster).await;
+        let counts = after.since(before);
+        counts.print(&format!("{kind:?}"), node_count, REQUEST_COUNT, fewest);
+        assert_eq!(2 * counts.requests, fewest, "{kind:?}: {counts:?}");
+        // Nodes also send messages of their own.
+        assert!(counts.sent * 100 <= fewest * 103, "{kind:?}: {counts:?}, at least {fewest}");
+        before = after;
     }
-    let after = Counts::settled(&cluster).await;
-    let puts = after.since(before);
-    puts.print("put", node_count, REQUEST_COUNT, fewest_messages);
-    check(&puts, fewest_messages);
-
-    fewest_messages = 0;
-    for number in 0..REQUEST_COUNT {
-        let (name, node) = (name(number), &cluster.nodes[numbers.below(node_count)]);
-        fewest_messages += fewest(node, key(&name)).0;
-        get(&node.store, key(&name)).await;
-    }
-    let gets = Counts::settled(&cluster).await.since(after);
-    gets.print("get", node_count, REQUEST_COUNT, fewest_messages);
-    check(&gets, fewest_messages);
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +214,7 @@ async fn requests_to_fourteen_nodes_send_the_fewest_messages() {
 
 /// Starts clients of all nodes at once, and waits until each has made its requests. No two clients use the
 /// same key.
-async fn saturate(cluster: &Cluster, is_put: bool) {
+async fn saturate(cluster: &Cluster, kind: Kind) {
     let mut clients = Vec::new();
     for (number, node) in (0..).zip(&cluster.nodes) {
         for client in 0..CLIENTS_PER_NODE {
@@ -219,10 +223,7 @@ async fn saturate(cluster: &Cluster, is_put: bool) {
             clients.push(tokio::spawn(async move {
                 for number in first..first + REQUESTS_PER_CLIENT {
                     let name = name(number);
-                    match is_put {
-                        true => put(&store, key(&name)).await,
-                        false => get(&store, key(&name)).await,
-                    }
+                    kind.send(&store, key(&name)).await;
                 }
             }));
         }
@@ -237,12 +238,12 @@ async fn messages_of_saturated_nodes_share_writes() {
     let cluster = Cluster::of(14).await;
     let request_count = 14 * CLIENTS_PER_NODE * REQUESTS_PER_CLIENT;
     let mut before = Counts::settled(&cluster).await;
-    for (name, is_put) in [("saturated put", true), ("saturated get", false)] {
-        saturate(&cluster, is_put).await;
+    for kind in [Kind::Put, Kind::Get] {
+        saturate(&cluster, kind).await;
         let after = Counts::settled(&cluster).await;
         let counts = after.since(before);
-        counts.print(name, 14, request_count, 2 * counts.requests);
-        assert!(counts.writes * 10 <= counts.sent * 6, "{counts:?}");
+        counts.print(&format!("{kind:?}, saturated"), 14, request_count, 2 * counts.requests);
+        assert!(counts.writes * 10 <= counts.sent * 6, "{kind:?}: {counts:?}");
         before = after;
     }
 }
@@ -267,7 +268,6 @@ async fn read_all(cluster: &Cluster, slow: usize) -> Vec<Duration> {
 /// The network takes no time except from the slow node, so the latencies are those that the slow node adds.
 /// The reads' first digests come from it until its peers have learned that it is slow.
 #[tokio::test(start_paused = true)]
-#[expect(clippy::print_stdout, reason = "shown with --nocapture")]
 async fn a_slow_replica_delays_a_quorum_read_by_the_observed_percentile() {
     let cluster = Cluster::of(5).await;
     for number in 0..REQUEST_COUNT {
