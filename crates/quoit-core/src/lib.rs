@@ -67,11 +67,14 @@ pub use changes::{
     ChangeKind, ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
 };
 pub use coordinator::confirm::{Confirmation, UnconfirmedRead};
-pub use coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
+pub use coordinator::data_type::{
+    DataTypeRequest, FetchedDataType, ItemSink, StreamOutcome, StreamedItems,
+};
 pub use coordinator::imported::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 pub use coordinator::in_flight::AdmittedRequests;
 pub use coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};
+pub use coordinator::started::StartedRead;
 pub use delivery::limits::LimitChange;
 pub use delivery::progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
 pub use dots::{CounterReserve, DotSequence, VolatileCounters};

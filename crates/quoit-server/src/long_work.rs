@@ -7,12 +7,39 @@
 
 use crate::context::ServerContext;
 use crate::memory::is_large;
-use quoit_core::{ReadOptions, RequestError};
+use quoit_core::{ReadOptions, ReplicatedStore, RequestError, StartedRead};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// A read of an object.
+pub(crate) enum ObjectRead<'k> {
+    /// A read from the beginning.
+    Whole(KeyRef<'k>, ReadOptions),
+    /// A read that was begun in place and has to wait.
+    Started(Box<StartedRead>),
+}
+
+impl ObjectRead<'_> {
+    /// Upper bound on the stored size of this node's copy of the object, in bytes; `None` if it is not
+    /// known.
+    pub(crate) fn size_bytes_max(&self, store: &ReplicatedStore) -> Option<u64> {
+        match self {
+            Self::Whole(key, _) => store.size_bytes_max(*key),
+            Self::Started(started) => store.size_bytes_max_of(started),
+        }
+    }
+
+    /// Reads the object.
+    pub(crate) async fn run(self, store: &ReplicatedStore) -> Result<Option<Object>, RequestError> {
+        match self {
+            Self::Whole(key, options) => store.get(key, &options).await,
+            Self::Started(started) => store.finish_get(*started).await,
+        }
+    }
+}
 
 impl ServerContext {
     /// True if a read has to run aside: many large requests and answers are in progress, and this object is
@@ -24,25 +51,30 @@ impl ServerContext {
         self.memory.has_large() && is_large(size_bytes_max())
     }
 
-    /// Reads an object as [`ReplicatedStore::get`](quoit_core::ReplicatedStore::get) does, on a thread of
-    /// low priority.
+    /// Reads an object on a thread of low priority.
     ///
     /// # Errors
     ///
     /// Those of the read; `Overload` while the process ends.
     pub(crate) async fn get_low_priority(
         &self,
-        key: KeyRef<'_>,
-        options: ReadOptions,
+        read: ObjectRead<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let store = Arc::clone(&self.store);
-        let [bucket_type, bucket, name] =
-            [key.bucket.bucket_type, key.bucket.bucket, key.key].map(<[u8]>::to_vec);
-        let read = async move {
-            let key = BucketRef { bucket_type: &bucket_type, bucket: &bucket }.key(&name);
-            store.get(key, &options).await
-        };
-        self.aside(read).await?
+        match read {
+            ObjectRead::Started(started) => {
+                self.aside(async move { store.finish_get(*started).await }).await?
+            }
+            ObjectRead::Whole(key, options) => {
+                let [bucket_type, bucket, name] =
+                    [key.bucket.bucket_type, key.bucket.bucket, key.key].map(<[u8]>::to_vec);
+                let read = async move {
+                    let key = BucketRef { bucket_type: &bucket_type, bucket: &bucket }.key(&name);
+                    store.get(key, &options).await
+                };
+                self.aside(read).await?
+            }
+        }
     }
 
     /// Does a piece of work on a thread of low priority. Runs it on the current thread if there is no such

@@ -118,6 +118,7 @@ pub async fn get(
     };
     let shown = match store.get_in_place(key, &options, owned)? {
         None => return store.get(key, &options).await,
+        Some(ShownInPlace::Started(started)) => return store.finish_get(*started).await,
         Some(ShownInPlace::Answer(shown)) => shown,
         Some(ShownInPlace::IfConfirmed(shown, unconfirmed)) => {
             match store.confirm_read(unconfirmed).await? {

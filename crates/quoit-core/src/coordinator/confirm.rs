@@ -47,7 +47,16 @@ impl OwnedRead {
         Self { key, partition: at.partition, need, sloppy, rule, n_val_class, timeout_ms }
     }
 
-    fn request<'p>(&self, place: &'p Place<'_>) -> ReadRequest<'p> {
+    /// The encoded name of the record.
+    pub(crate) const fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    pub(crate) const fn partition(&self) -> Partition {
+        self.partition
+    }
+
+    pub(crate) fn request<'p>(&self, place: &'p Place<'_>) -> ReadRequest<'p> {
         let Self { need, sloppy, rule, n_val_class, timeout_ms, .. } = *self;
         ReadRequest { at: place.at(), need, sloppy, rule, n_val_class, timeout_ms }
     }

@@ -4,7 +4,8 @@
 //! The requests are under way before this node reads its own copy, so that the network and the local read
 //! overlap. If all digests equal that of the local copy, the read ends. If an answer differs, fails or is
 //! late, the read becomes a run ([`read_replicas`](super::read_replicas)), which continues with the
-//! answers so far and with those that are still under way.
+//! answers so far and with those that are still under way. The same happens if the local copy has to come
+//! from the disk: the run reads it while the other replicas' answers arrive.
 
 use crate::coordinator::readers::{
     FetchRequest, ReadRequestKind, hedge_delay, next_reader, readers_of,
@@ -59,9 +60,8 @@ pub(crate) struct FirstRound {
 
 impl FirstRound {
     /// Asks the fewest replicas that can meet the quorums together with this node's copy, if that has a
-    /// vote. If this node has no vote, the first replica is asked for `wanted`; all others are asked for
-    /// digests. If digests are all that is wanted, a node without a vote asks nobody: it has no copy with
-    /// which they could agree.
+    /// vote. If this node has no vote, the first replica is asked for `elsewhere` and all others for
+    /// digests; if `elsewhere` is `None`, no replica is asked.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl FirstRound {
         at: &RecordAt<'_>,
         need: &ReadNeed,
         sloppy: bool,
-        wanted: ReadRequestKind<'_>,
+        elsewhere: Option<ReadRequestKind<'_>>,
     ) -> Result<FirstRoundStart, RequestError> {
         let voters = readers_of(topology, at.partition, need, sloppy)?;
         // If "not found" is no answer, a missing record may need more replicas than are asked here.
@@ -79,7 +79,7 @@ impl FirstRound {
             return Ok(FirstRoundStart::NotHere);
         }
         let own = topology.own().filter(|own| voters.of(*own).is_some());
-        if own.is_none() && matches!(wanted, ReadRequestKind::Digest) {
+        if own.is_none() && elsewhere.is_none() {
             return Ok(FirstRoundStart::NotHere);
         }
         let mut hoped = ReadTally::new(*need);
@@ -90,26 +90,13 @@ impl FirstRound {
             }
         }
         let mut request = FetchRequest::new(topology, at);
-        let mut first = Self {
-            topology_version: topology.version(),
-            replies: Replies::new(),
-            waiting: SmallVec::new(),
-            answers: SmallVec::new(),
-            odd: None,
-            is_late: false,
-            own,
-            nodes: AskedNodes::default(),
-            key: request.key().clone(),
-        };
-        if let Some(own) = own {
-            first.nodes.add(topology.node(own).id);
-        }
+        let mut first = Self::of(topology, own, request.key().clone());
         while hoped.state(&voters) != ReadState::Met {
             let Some(node) = next_reader(topology, &voters, |node| hoped.has(node)) else {
                 return Ok(FirstRoundStart::NotHere);
             };
             let is_first = own.is_none() && first.waiting.is_empty();
-            let wanted = if is_first { wanted } else { ReadRequestKind::Digest };
+            let wanted = elsewhere.filter(|_| is_first).unwrap_or(ReadRequestKind::Digest);
             if !request.send(topology, node, wanted, &first.replies) {
                 return Ok(FirstRoundStart::NotHere);
             }
@@ -124,9 +111,39 @@ impl FirstRound {
         Ok(FirstRoundStart::Asked(first))
     }
 
+    /// A round of a read that has asked no other node, because this node's copy has all the votes that
+    /// the read needs.
+    pub(crate) fn of_own(topology: &Topology, key: Bytes) -> Self {
+        Self::of(topology, topology.own(), key)
+    }
+
+    /// A round that has asked no other node yet.
+    fn of(topology: &Topology, own: Option<NodeIndex>, key: Bytes) -> Self {
+        let mut nodes = AskedNodes::default();
+        if let Some(own) = own {
+            nodes.add(topology.node(own).id);
+        }
+        Self {
+            topology_version: topology.version(),
+            replies: Replies::new(),
+            waiting: SmallVec::new(),
+            answers: SmallVec::new(),
+            odd: None,
+            is_late: false,
+            own,
+            nodes,
+            key,
+        }
+    }
+
     /// True if this node's copy has a vote.
     pub(crate) const fn has_own(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// True if this node's copy has no vote, or was read.
+    pub(crate) fn has_read_own(&self) -> bool {
+        self.own.is_none_or(|own| self.answers.iter().any(|(node, _)| *node == own))
     }
 
     /// Adds the digest of this node's copy as its answer.

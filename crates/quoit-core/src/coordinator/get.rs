@@ -4,7 +4,6 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::LARGE_PATIENCE;
 use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::read_replicas::ReadRequest;
-use crate::coordinator::readers::ReadRequestKind;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
@@ -42,10 +41,14 @@ impl Coordinator {
         let encoded = check_encoded(key).ok()?;
         let state = self.local.control.read();
         let props = object_props(&state, key.bucket).ok()?;
-        let at = record_at(&state, props, key, &encoded);
-        let mut bound = self.local.engine.size_bound(&at, Access::NoWait);
+        self.size_bound_of(&record_at(&state, props, key, &encoded))
+    }
+
+    /// Upper bound on the stored size of this node's copy of a record, in bytes; `None` if it is not known.
+    pub(crate) fn size_bound_of(&self, at: &RecordAt<'_>) -> Option<u64> {
+        let mut bound = self.local.engine.size_bound(at, Access::NoWait);
         if bound == SizeBound::WouldBlock {
-            let step = || self.local.engine.size_bound(&at, Access::Wait);
+            let step = || self.local.engine.size_bound(at, Access::Wait);
             bound = self.local.settings.blocking.in_place(step);
         }
         match bound {
@@ -64,12 +67,23 @@ impl Coordinator {
         let started_us = self.local.clock.monotonic_us();
         let mut course = RequestCourse::default();
         let result = self.get_untimed(key, options, &mut course).await;
+        self.note_read(key, started_us, &result, &course);
+        result
+    }
+
+    /// Adds a read of a whole object to the statistics and the request log.
+    pub(crate) fn note_read(
+        &self,
+        key: KeyRef<'_>,
+        started_us: u64,
+        result: &Result<Option<Object>, RequestError>,
+        course: &RequestCourse,
+    ) {
         let time_us = self.local.clock.monotonic_us() - started_us;
         let own_us = course.own_at_us.saturating_sub(started_us);
         let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
         self.local.stats.record_get(time_us, &sizes);
         self.note_get(key, (time_us, own_us), &sizes, &course.asked);
-        result
     }
 
     /// Adds a read to the request log. The pair of times is the time from request to answer, and the part
@@ -139,25 +153,31 @@ impl Coordinator {
     ) -> Result<Option<Object>, RequestError> {
         let encoded = check_encoded(key)?;
         let topology = self.local.settled_topology(options.timeout_ms).await;
-        let read = {
-            let state = self.local.control.read();
-            let props = object_props(&state, key.bucket)?;
-            let quorums = options.resolve(props)?;
-            let at = record_at(&state, props, key, &encoded);
-            if topology.is_alone() {
-                self.check_read(&topology, at.partition, &quorums, true)?;
-            }
-            let need = read_need(&state, key.bucket, &quorums);
-            self.read_of(at, props, need, options)
-        };
+        let read = self.planned_read(&topology, key, &encoded, options)?;
         course.own_at_us = self.local.clock.monotonic_us();
         if !topology.is_alone() {
             return self.read_replicas(&read, &mut course.asked).await;
         }
-        match self.own_copy(&read.at).await? {
-            Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
-            Copy::Found(_, None) | Copy::Missing => Ok(None),
+        object_of(self.own_copy(&read.at).await?)
+    }
+
+    /// The read of a record by the properties of its bucket. On a node that is alone, its quorums are
+    /// checked; on other nodes that is done when the replicas are chosen.
+    pub(crate) fn planned_read<'a>(
+        &self,
+        topology: &Topology,
+        key: KeyRef<'a>,
+        encoded: &'a [u8],
+        options: &ReadOptions,
+    ) -> Result<ReadRequest<'a>, RequestError> {
+        let state = self.local.control.read();
+        let props = object_props(&state, key.bucket)?;
+        let quorums = options.resolve(props)?;
+        let at = record_at(&state, props, key, encoded);
+        if topology.is_alone() {
+            self.check_read(topology, at.partition, &quorums, true)?;
         }
+        Ok(self.read_of(at, props, read_need(&state, key.bucket, &quorums), options))
     }
 
     pub(crate) fn read_of<'a>(
@@ -193,12 +213,10 @@ impl Coordinator {
             self.read_of(at, props, read_need(&state, key.bucket, &quorums), options)
         };
         let asked = &mut AskedNodes::default();
+        let started_us = self.local.clock.monotonic_us();
         let found = match self.ask_about_pages(&read).await? {
             OwnPages::Newest => return Ok(()),
-            OwnPages::Differ(first) => {
-                let started_us = self.local.clock.monotonic_us();
-                self.continue_read(&read, *first, started_us, asked).await?
-            }
+            OwnPages::Differ(first) => self.continue_read(&read, *first, started_us, asked).await?,
             OwnPages::None => self.read_replicas(&read, asked).await?,
         };
         let Some(object) = found else { return Ok(()) };
@@ -218,19 +236,17 @@ impl Coordinator {
             return Ok(OwnPages::None);
         }
         let topology = self.local.topology();
-        let first =
-            FirstRound::ask(&topology, &read.at, &read.need, read.sloppy, ReadRequestKind::Digest)?;
-        let first = match first {
-            FirstRoundStart::Own => None,
-            FirstRoundStart::Asked(first) if first.has_own() => Some(first),
-            FirstRoundStart::Asked(_) | FirstRoundStart::NotHere => return Ok(OwnPages::None),
+        let first = FirstRound::ask(&topology, &read.at, &read.need, read.sloppy, None)?;
+        let mut first = match first {
+            FirstRoundStart::Own => return Ok(OwnPages::Newest),
+            FirstRoundStart::Asked(first) => first,
+            FirstRoundStart::NotHere => return Ok(OwnPages::None),
         };
-        let Some(meta) = self.local.records.head(&read.at)? else { return Ok(OwnPages::None) };
-        let Some(mut first) = first else { return Ok(OwnPages::Newest) };
-        if first.agree(Some(meta.digest), LARGE_PATIENCE).await {
+        let digest = self.local.records.head(&read.at)?.map(|meta| meta.digest);
+        if first.agree(digest, LARGE_PATIENCE).await {
             return Ok(OwnPages::Newest);
         }
-        first.answer_own(Some(meta.digest));
+        first.answer_own(digest);
         Ok(OwnPages::Differ(Box::new(first)))
     }
 
@@ -286,8 +302,16 @@ pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
     object
 }
 
+/// Decodes a copy that was read whole.
+pub(crate) fn object_of(copy: Copy) -> Result<Option<Object>, RequestError> {
+    match copy {
+        Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
+        Copy::Found(_, None) | Copy::Missing => Ok(None),
+    }
+}
+
 /// Converts a data type to the form that clients see when they read it as an object.
-fn show_data_type(object: &mut Object, props: &BucketProps) {
+pub(crate) fn show_data_type(object: &mut Object, props: &BucketProps) {
     if object.has_data_type() {
         let form = if props.datatype.is_some() { CounterForm::Typed } else { CounterForm::Legacy };
         object.show_data_type(form);

@@ -2,10 +2,11 @@
 //!
 //! A plain object has one live value without links, user metadata or index entries. It is shown to the
 //! reader in the buffer that it was read into, and replaced without being decoded. If the object is not
-//! plain, or if the request would have to wait for the disk, the short path declines and has written
-//! nothing. The caller then takes the general path
+//! plain, or if a write would have to wait for the disk, the short path declines and has written nothing.
+//! The caller then takes the general path
 //! ([`ReplicatedStore::get`](crate::ReplicatedStore::get),
-//! [`ReplicatedStore::put`](crate::ReplicatedStore::put)). Both paths follow the same rules.
+//! [`ReplicatedStore::put`](crate::ReplicatedStore::put)). Both paths follow the same rules. A read that
+//! would have to wait for the disk has begun, and continues as a [`StartedRead`].
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
@@ -13,7 +14,7 @@ use crate::coordinator::confirm::{OwnedRead, Seen, UnconfirmedRead};
 use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
-use crate::coordinator::readers::ReadRequestKind;
+use crate::coordinator::started::StartedRead;
 use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
 use crate::error::RequestError;
 use crate::options::{ReadOptions, WriteOptions};
@@ -127,6 +128,20 @@ pub enum ShownInPlace<T> {
     /// The local copy is the answer if the other replicas that the read needs have the same copy, which
     /// [`ReplicatedStore::confirm_read`](crate::ReplicatedStore::confirm_read) finds out.
     IfConfirmed(T, UnconfirmedRead),
+    /// The local copy can't be shown now: it has to be read from the disk, or is damaged. The other
+    /// replicas that the read needs were asked.
+    /// [`ReplicatedStore::finish_get`](crate::ReplicatedStore::finish_get) continues the read.
+    Started(Box<StartedRead>),
+}
+
+/// The local copy, as a read in place finds it.
+enum LocalCopy<T> {
+    /// It has no vote, or this node does not know yet which peers are up. No replica was asked.
+    Declined,
+    /// The result of showing it, with its digest and sizes.
+    Shown(T, Option<Seen>),
+    /// It has to be read from the disk, or is damaged.
+    Unread(Box<StartedRead>),
 }
 
 impl Coordinator {
@@ -145,13 +160,14 @@ impl Coordinator {
             self.note_get(key, (time_us, time_us), result, &AskedNodes::default());
         };
         let mut asked = None;
-        match self.show_local(key, options, show, &mut asked) {
+        match self.show_local(key, options, started_us, show, &mut asked) {
             Err(fault) => {
                 record(&Err(&fault));
                 Err(fault)
             }
-            Ok(None) => Ok(None),
-            Ok(Some((made, seen))) => Ok(Some(match asked {
+            Ok(LocalCopy::Declined) => Ok(None),
+            Ok(LocalCopy::Unread(started)) => Ok(Some(ShownInPlace::Started(started))),
+            Ok(LocalCopy::Shown(made, seen)) => Ok(Some(match asked {
                 None => {
                     record(&Ok(seen.map(|seen| seen.sizes)));
                     ShownInPlace::Answer(made)
@@ -165,14 +181,15 @@ impl Coordinator {
     }
 
     /// Shows the local copy. The other replicas that the read needs are asked first, and returned in
-    /// `asked`. Returns the result of `show`, with the digest and sizes of the copy; `None` to decline.
+    /// `asked` if the copy was shown.
     fn show_local<T>(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
+        started_us: u64,
         show: impl FnOnce(Option<ShownObject<'_>>) -> T,
         asked: &mut Option<(FirstRound, OwnedRead)>,
-    ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
+    ) -> Result<LocalCopy<T>, RequestError> {
         key.check()?;
         let state = self.local.control.read();
         let props = object_props(&state, key.bucket)?;
@@ -180,20 +197,23 @@ impl Coordinator {
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
         let topology = self.local.topology_of(&state);
+        let read = || {
+            let need = read_need(&state, key.bucket, &quorums);
+            self.read_of(at, props, need, options)
+        };
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
         } else if !self.local.internode.is_settled() {
-            return Ok(None);
+            return Ok(LocalCopy::Declined);
         } else {
-            let need = read_need(&state, key.bucket, &quorums);
-            let read = self.read_of(at, props, need, options);
-            match FirstRound::ask(&topology, &at, &need, read.sloppy, ReadRequestKind::Digest)? {
+            let read = read();
+            match FirstRound::ask(&topology, &at, &read.need, read.sloppy, None)? {
                 FirstRoundStart::Own => {}
-                FirstRoundStart::Asked(first) if first.has_own() => {
+                FirstRoundStart::Asked(first) => {
                     let key = first.key.clone();
                     *asked = Some((first, OwnedRead::new(&read, key)));
                 }
-                FirstRoundStart::Asked(_) | FirstRoundStart::NotHere => return Ok(None),
+                FirstRoundStart::NotHere => return Ok(LocalCopy::Declined),
             }
         }
         let mut show = Some(show);
@@ -207,13 +227,20 @@ impl Coordinator {
         };
         let shown = match self.local.records.show(&at, Access::NoWait, &mut look) {
             // Another replica may have a copy that is not damaged.
-            Err(StoreError::Corrupt { .. }) if !topology.is_alone() => return Ok(None),
+            Err(StoreError::Corrupt { .. }) if !topology.is_alone() => Shown::WouldBlock,
             shown => shown?,
         };
-        match shown {
-            Shown::WouldBlock => Ok(None),
-            Shown::Found => made.transpose(),
-            Shown::Missing => Ok(show.map(|show| (show(None), None))),
+        match (shown, made, show) {
+            (Shown::Found, Some(made), _) => {
+                let (made, seen) = made?;
+                Ok(LocalCopy::Shown(made, seen))
+            }
+            (Shown::Missing, _, Some(show)) => Ok(LocalCopy::Shown(show(None), None)),
+            _ => {
+                let read = || OwnedRead::new(&read(), Bytes::copy_from_slice(&encoded));
+                let started = StartedRead::of_unread(&topology, asked.take(), read, started_us);
+                Ok(LocalCopy::Unread(Box::new(started)))
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! - A read ([`get`]) takes the object from one replica and digests from as many others as its quorums
 //!   need ([`first_round`]). If they differ, it fetches all versions, merges them, and repairs the
-//!   replicas ([`read_replicas`]).
+//!   replicas ([`read_replicas`]). A read that began without waiting continues with everything that it has
+//!   learned ([`started`]).
 //! - A write ([`put`], [`data_type`]) runs on a node that has a vote for the record; another node
 //!   forwards it ([`forward`]). The coordinator applies the write to its own copy under the record's lock
 //!   ([`change`]), sends the result to the other replicas, and answers when the quorums are met in every
@@ -26,6 +27,7 @@ pub(crate) mod precommit;
 pub(crate) mod put;
 pub(crate) mod read_replicas;
 pub(crate) mod readers;
+pub(crate) mod started;
 pub(crate) mod write_replicas;
 
 use crate::grants::Grants;

@@ -3,6 +3,7 @@
 use super::JobError;
 use super::Jobs;
 use crate::coordinator::in_place::{ShownInPlace, ShownObject};
+use crate::coordinator::started::StartedRead;
 use crate::error::RequestError;
 use crate::map_work::{ForScript, apply};
 use crate::options::ReadOptions;
@@ -75,7 +76,8 @@ impl Fetching {
                     self.read_count += 1;
                     apply(kind, phase, input, Some(*object), outputs, for_script)?;
                 }
-                None => elsewhere.push(input),
+                Some(InPlace::Started(started)) => elsewhere.push((input, Some(started))),
+                None => elsewhere.push((input, None)),
             }
             let is_enough = read_bytes >= BATCH_BYTES || elsewhere.len() >= CONCURRENT_COUNT;
             if is_enough || looked_at_count >= IN_PLACE_COUNT {
@@ -91,7 +93,7 @@ impl Fetching {
         jobs: &Arc<Jobs>,
         phase: usize,
         kind: &PhaseKind,
-        inputs: Vec<Input>,
+        inputs: Vec<(Input, Option<Box<StartedRead>>)>,
         outputs: &mut Vec<Datum>,
         for_script: &mut Vec<ForScript>,
     ) -> Result<(), JobError> {
@@ -100,9 +102,9 @@ impl Fetching {
         let mut read_bytes = 0;
         loop {
             while reads.len() < CONCURRENT_COUNT && read_bytes < BATCH_BYTES {
-                let Some(input) = waiting.next() else { break };
+                let Some((input, started)) = waiting.next() else { break };
                 let jobs = Arc::clone(jobs);
-                reads.spawn(async move { (read_one(&jobs, &input).await, input) });
+                reads.spawn(async move { (read_one(&jobs, &input, started).await, input) });
             }
             let Some(read) = reads.join_next().await else { break };
             let (found, input) = match read {
@@ -121,7 +123,7 @@ impl Fetching {
             apply(kind, phase, input, object, outputs, for_script)?;
         }
         // The next batch reads inputs whose read was not begun.
-        waiting.rev().for_each(|input| self.inputs.push_front(input));
+        waiting.rev().for_each(|(input, _)| self.inputs.push_front(input));
         Ok(())
     }
 }
@@ -130,6 +132,8 @@ impl Fetching {
 enum InPlace {
     Value(Bytes),
     Whole(Box<Object>),
+    /// It has to be read from disk.
+    Started(Box<StartedRead>),
 }
 
 /// This node's copy, if it can be read without waiting and the phase does not need more.
@@ -152,18 +156,28 @@ fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace
     // Faults are ignored here: the later read meets them again and reports them.
     match jobs.coordinator.get_in_place(input.key_ref(), &options, show) {
         Ok(Some(ShownInPlace::Answer(found))) => found,
+        Ok(Some(ShownInPlace::Started(started))) => Some(InPlace::Started(started)),
         _ => None,
     }
 }
 
 /// Reads the object of an input from one replica, in its stored form, including tombstones. Asks
-/// further replicas as long as none has the object.
+/// further replicas as long as none has the object. `started` is a read of one replica that has begun.
 ///
 /// # Errors
 ///
 /// If no replica has the object and no primary confirms that: an object may exist only on nodes that
 /// are down.
-async fn read_one(jobs: &Jobs, input: &Input) -> Result<Option<Object>, RequestError> {
+async fn read_one(
+    jobs: &Jobs,
+    input: &Input,
+    started: Option<Box<StartedRead>>,
+) -> Result<Option<Object>, RequestError> {
+    if let Some(started) = started
+        && let Ok(Some(object)) = jobs.coordinator.finish_get(*started).await
+    {
+        return Ok(Some(object));
+    }
     let notfound_ok = Some(false);
     let from_any = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };
     match jobs.coordinator.get(input.key_ref(), &from_any).await {

@@ -82,6 +82,16 @@ pub(crate) enum Updated {
     InPages,
 }
 
+/// Form in which a record is stored.
+pub(crate) enum StoredForm {
+    /// Nothing is stored.
+    Missing,
+    /// One value, with its digest.
+    Whole(u64, Bytes),
+    /// Pages.
+    InPages,
+}
+
 impl Records {
     pub(crate) fn new(engine: Arc<dyn Engine>, started_us: u64) -> Self {
         let (divided_count, staged) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
@@ -113,6 +123,23 @@ impl Records {
         let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
         let shown = self.engine.show(at, access, &mut look)?;
         Ok((shown != Shown::WouldBlock).then_some(is_paged))
+    }
+
+    /// Reads a record that is not in pages; `None` if the answer would have to wait for the disk.
+    pub(crate) fn stored_form(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<StoredForm>, StoreError> {
+        let mut form = StoredForm::Missing;
+        let mut look = |record: &RecordRef<'_>| {
+            form = match PagedObject::is_one(record.value) {
+                true => StoredForm::InPages,
+                false => StoredForm::Whole(record.meta.digest, record.to_bytes()),
+            };
+        };
+        let shown = self.engine.show(at, access, &mut look)?;
+        Ok((shown != Shown::WouldBlock).then_some(form))
     }
 
     /// As [`PointAccess::show`]. A record in pages is shown as a whole object.

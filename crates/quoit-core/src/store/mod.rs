@@ -2,13 +2,14 @@
 
 mod builder;
 mod service;
+mod started;
 
 pub use builder::StoreBuilder;
 
 use crate::changes::ChangeFeeds;
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::{Confirmation, UnconfirmedRead};
-use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink};
+use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamOutcome};
 use crate::coordinator::imported::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 use crate::coordinator::in_flight::AdmittedRequests;
 use crate::coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
@@ -179,9 +180,8 @@ impl ReplicatedStore {
         self.coordinator.query_data_type(key, question, options).await
     }
 
-    /// Reads a large set or map into a sink, page by page. Returns false if the record is not in pages, if
-    /// this node has no copy that counts, or if the replicas that the read needs differ. The caller then
-    /// discards what the sink received and calls [`ReplicatedStore::fetch_data_type`].
+    /// Reads a large set or map into a sink, page by page, if this node's copy is in pages and counts, and
+    /// if the other replicas that the read needs have the same copy.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
         sink: &mut (dyn ItemSink + Send),
-    ) -> Result<bool, RequestError> {
+    ) -> Result<StreamOutcome, RequestError> {
         self.coordinator.stream_items(key, options, sink).await
     }
 
@@ -241,8 +241,8 @@ impl ReplicatedStore {
     }
 
     /// Passes this node's copy of an object to `show` (`None` if nothing is stored) and returns the
-    /// result of `show`. Returns `None` if the node has no copy that counts, if the copy is damaged, or
-    /// if the read would have to wait for the disk. The caller then uses [`ReplicatedStore::get`].
+    /// result of `show`. Returns `None`, and has asked no other node, if this node has no copy that
+    /// counts; the caller then uses [`ReplicatedStore::get`].
     ///
     /// # Errors
     ///

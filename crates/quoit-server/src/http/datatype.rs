@@ -13,7 +13,7 @@ use crate::data_types::{
     read_update,
 };
 use crate::memory::MemoryReservation;
-use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions};
+use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions, StartedRead, StreamOutcome};
 use quoit_model::data_type::{Operation, Question, Value};
 use quoit_model::key::{DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::props::{BucketProps, Datatype, NValViolation};
@@ -43,6 +43,16 @@ impl DatatypeParams {
         let part = part_question(query).map_err(Refusal::bad)?;
         Ok(Self { object, includes_context: context.as_deref() != Some(b"false"), part })
     }
+}
+
+/// Result of streaming a set or map.
+enum Streamed {
+    /// It is written, or can't be written as JSON.
+    Shown(Result<(), NotText>),
+    /// The read continues with the whole value.
+    Started(Box<StartedRead>),
+    /// No read has begun.
+    Declined,
 }
 
 /// Parses a body as an update of each data type, for fuzzing.
@@ -106,13 +116,17 @@ impl HttpConnection {
             // used.
             datatype = part.datatype_in(datatype).unwrap_or(datatype);
             answer.map(|answer| append_answer(&mut body, datatype, &part.query, &answer))
-        } else if let Some(shown) =
-            self.stream(&mut body, &mut reservation, key, &options, &params).await?
-        {
-            Some(shown)
         } else {
-            let found = self.context.store.fetch_data_type(key, &options).await?;
-            found.map(|found| append_fetched(&mut body, &found, params.includes_context))
+            let streamed = self.stream(&mut body, &mut reservation, key, &options, &params).await?;
+            let store = &self.context.store;
+            let mut append = |found: Option<FetchedDataType>| {
+                found.map(|found| append_fetched(&mut body, &found, params.includes_context))
+            };
+            match streamed {
+                Streamed::Shown(shown) => Some(shown),
+                Streamed::Started(read) => append(store.finish_fetch(*read).await?),
+                Streamed::Declined => append(store.fetch_data_type(key, &options).await?),
+            }
         };
         let Some(shown) = shown else {
             append_missing(&mut body, datatype);
@@ -125,8 +139,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Writes a large set or map as it is read. Returns `None` and writes nothing if the value can't be
-    /// streamed.
+    /// Writes a large set or map as it is read. Writes nothing if the value can't be streamed.
     async fn stream(
         &self,
         body: &mut Vec<u8>,
@@ -134,20 +147,24 @@ impl HttpConnection {
         key: KeyRef<'_>,
         options: &ReadOptions,
         params: &DatatypeParams,
-    ) -> Result<Option<Result<(), NotText>>, Refusal> {
+    ) -> Result<Streamed, Refusal> {
         let mut answer = StreamedJson::new(body, reservation, params.includes_context);
         let streamed = self.context.store.stream_items(key, options, &mut answer).await;
         if let Some(fault) = answer.refused() {
             return Err(fault.into());
         }
         match streamed {
-            Ok(true) => match answer.finish().await {
-                Ok(shown) => Ok(Some(shown)),
+            Ok(StreamOutcome::Complete) => match answer.finish().await {
+                Ok(shown) => Ok(Streamed::Shown(shown)),
                 Err(Stopping) => Err(Refusal::Text(503, "the node stops\n".into())),
             },
-            Ok(false) => {
+            Ok(StreamOutcome::Started(read)) => {
                 answer.discard();
-                Ok(None)
+                Ok(Streamed::Started(read))
+            }
+            Ok(StreamOutcome::Declined) => {
+                answer.discard();
+                Ok(Streamed::Declined)
             }
             Err(fault) => Err(fault.into()),
         }

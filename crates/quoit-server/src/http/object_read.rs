@@ -9,9 +9,10 @@ use super::refusal::Refusal;
 use super::render::{Rendered, ValueForm, append_clock, append_version, write_plain};
 use super::response::{MULTIPART, ReplyForm, TEXT, reply};
 use super::route::RecordName;
+use crate::long_work::ObjectRead;
 use crate::memory::READ_COPIES;
 use bytes::Bytes;
-use quoit_core::{Confirmation, ReadOptions, ShownInPlace, ShownObject};
+use quoit_core::{Confirmation, ReadOptions, ShownInPlace, ShownObject, StartedRead};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
 use quoit_seam::Clock;
@@ -32,23 +33,24 @@ impl HttpConnection {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         self.check_origin(&request.head)?;
         let options = params.read_options();
-        match self.get_in_place(request, name, &params, &options).await? {
+        let read = match self.get_in_place(request, name, &params, &options).await? {
             GetInPlace::Answered => return Ok(()),
             GetInPlace::Found(object) => {
                 return self.answer_object(request, name, &params, *object, false).await;
             }
-            GetInPlace::Declined => {}
-        }
+            GetInPlace::Started(started) => ObjectRead::Started(started),
+            GetInPlace::Declined => ObjectRead::Whole(name.as_ref(), options),
+        };
         let store = &self.context.store;
-        let size_bytes_max = || store.size_bytes_max(name.as_ref());
+        let size_bytes_max = || read.size_bytes_max(store);
         let is_aside = self.context.reads_at_low_priority(size_bytes_max);
         if is_aside {
             self.socket.yield_to_ready_tasks().await;
         }
         let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_low_priority(name.as_ref(), options).await?,
-            false => store.get(name.as_ref(), &options).await?,
+            true => self.context.get_low_priority(read).await?,
+            false => read.run(store).await?,
         };
         drop(admitted);
         let object = found.ok_or_else(Refusal::not_found)?;
@@ -87,6 +89,7 @@ impl HttpConnection {
         })?;
         match shown {
             None => Ok(GetInPlace::Declined),
+            Some(ShownInPlace::Started(started)) => Ok(GetInPlace::Started(started)),
             Some(ShownInPlace::Answer(answered)) => answered,
             Some(ShownInPlace::IfConfirmed(answered, unconfirmed)) => {
                 let confirmed = context.store.confirm_read(unconfirmed).await;
@@ -187,6 +190,8 @@ enum GetInPlace {
     Answered,
     /// The object was read and is not plain.
     Found(Box<Object>),
+    /// The read has begun and has to wait.
+    Started(Box<StartedRead>),
     /// Nothing was done.
     Declined,
 }

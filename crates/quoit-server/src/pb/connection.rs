@@ -8,7 +8,7 @@
 use super::codes::{is_response, unknown_code, weight_of};
 use super::decoded::decoded_bytes;
 use super::fault::Fault;
-use super::in_place::{InPlace, Shown};
+use super::in_place::{InPlace, Shown, StartedGet};
 use super::input::{Input, More};
 use super::login::LoginProgress;
 use crate::context::ServerContext;
@@ -125,6 +125,8 @@ enum RequestProgress {
     Written(Pending),
     /// Its answer is encoded. It may be sent if other replicas confirm it.
     Shown(Shown),
+    /// It is a get that has begun and has to wait.
+    Started(StartedGet),
     /// It was not handled in place, and has to be dispatched from its frame.
     Whole(Frame),
     /// The input has no complete request.
@@ -221,6 +223,11 @@ impl PbConnection {
                     input.lend_buffer();
                     self.confirm(shown).await
                 }
+                RequestProgress::Started(get) => {
+                    weight = Weight::General;
+                    input.lend_buffer();
+                    self.finish_get(get).await
+                }
                 RequestProgress::Whole(frame) => {
                     weight = weight_of(frame.code);
                     self.dispatch(frame).await
@@ -303,6 +310,7 @@ impl PbConnection {
             let begun = match self.answer_in_place(frame) {
                 Ok(InPlace::Declined) => None,
                 Ok(InPlace::Shown(shown)) => Some(RequestProgress::Shown(shown)),
+                Ok(InPlace::Started(get)) => Some(RequestProgress::Started(get)),
                 Ok(InPlace::Answered) => Some(RequestProgress::Ended(Ok(()))),
                 Ok(InPlace::Written(pending)) => Some(RequestProgress::Written(pending)),
                 Err(fault) => Some(RequestProgress::Ended(Err(fault))),

@@ -8,7 +8,9 @@ use crate::data_types::{
     UpdateFault, data_type_of, fetched_value, operation_of, updated_value, within_64_bits,
 };
 use crate::erlang_text;
-use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions, RequestError, WriteOptions};
+use quoit_core::{
+    DataTypeRequest, FetchedDataType, ReadOptions, RequestError, StreamOutcome, WriteOptions,
+};
 use quoit_model::data_type::{Operation, Value};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::props::Datatype;
@@ -71,20 +73,34 @@ impl PbConnection {
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let includes_context = request.include_context != Some(false);
+        let mut started = None;
         if matches!(datatype, Datatype::Set | Datatype::Gset | Datatype::Map) {
             let mut answer =
                 StreamedAnswer::new(&mut self.out, &mut self.reservation, includes_context);
             match self.context.store.stream_items(key, &options, &mut answer).await {
-                Ok(true) => return answer.finish().await,
-                Ok(false) => answer.discard(),
+                Ok(StreamOutcome::Complete) => return answer.finish().await,
+                Ok(StreamOutcome::Started(read)) => {
+                    answer.discard();
+                    started = Some(read);
+                }
+                Ok(StreamOutcome::Declined) => answer.discard(),
                 Err(fault) => {
                     answer.discard();
                     return Err(fault.into());
                 }
             }
         }
-        self.reservation.hold_read(&self.out, self.context.store.size_bytes_max(key))?;
-        let found = self.context.store.fetch_data_type(key, &options).await?;
+        let store = &self.context.store;
+        let found = match started {
+            Some(read) => {
+                self.reservation.hold_read(&self.out, store.size_bytes_max_of(&read))?;
+                store.finish_fetch(*read).await?
+            }
+            None => {
+                self.reservation.hold_read(&self.out, store.size_bytes_max(key))?;
+                store.fetch_data_type(key, &options).await?
+            }
+        };
         let kind = data_type_of(datatype) as i32;
         self.send(&match found {
             None => DtFetchResp { context: None, kind, value: None },

@@ -8,11 +8,13 @@ use super::connection::PbConnection;
 use super::content::modified;
 use super::fault::Fault;
 use super::kv::{GetForm, get_response, quorum, read_options};
+use crate::long_work::ObjectRead;
 use crate::memory::{NoRoom, is_large};
 use crate::security::RequiredPermission;
 use prost::Message;
 use quoit_core::{
-    Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, UnconfirmedRead, WriteOptions,
+    Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, StartedRead, UnconfirmedRead,
+    WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
@@ -34,6 +36,12 @@ pub(super) struct Shown {
     form: GetForm,
 }
 
+/// A get that has begun and has to wait.
+pub(super) struct StartedGet {
+    started: Box<StartedRead>,
+    form: GetForm,
+}
+
 /// Result of an attempt to answer in place.
 pub(super) enum InPlace {
     /// The request is answered.
@@ -42,6 +50,8 @@ pub(super) enum InPlace {
     Written(Pending),
     /// The answer is encoded. It may be sent if other replicas confirm it.
     Shown(Shown),
+    /// The read has begun and has to wait.
+    Started(StartedGet),
     /// Nothing was done.
     Declined,
 }
@@ -136,6 +146,10 @@ impl PbConnection {
                 debug_assert_eq!(out.len(), start, "a declined request has no answer yet");
                 Ok(InPlace::Declined)
             }
+            Some(ShownInPlace::Started(started)) => {
+                debug_assert_eq!(out.len(), start, "a read that has to wait has no answer yet");
+                Ok(InPlace::Started(StartedGet { started, form }))
+            }
             Some(ShownInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
             Some(ShownInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
                 Ok(InPlace::Shown(Shown { unconfirmed, start, form }))
@@ -165,6 +179,12 @@ impl PbConnection {
                 Ok(())
             }
         }
+    }
+
+    /// Continues a get that has to wait, and answers it.
+    pub(super) async fn finish_get(&mut self, get: StartedGet) -> Result<(), Fault> {
+        let StartedGet { started, form } = get;
+        self.read_and_answer(ObjectRead::Started(started), |object| form.answer(object)).await
     }
 
     fn put_in_place(&mut self, put: &PlainPut<'_>) -> Result<InPlace, Fault> {

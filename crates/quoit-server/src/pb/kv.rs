@@ -3,6 +3,7 @@
 use super::connection::PbConnection;
 use super::content;
 use super::fault::Fault;
+use crate::long_work::ObjectRead;
 use bytes::Bytes;
 use quoit_core::{
     DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
@@ -57,27 +58,37 @@ impl PbConnection {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
             _ => None,
         };
+        let form = GetForm {
+            head: request.head == Some(true),
+            tombstone_wanted: request.deletedvclock == Some(true),
+        };
+        let answer = |object| get_response(object, known.as_ref(), form);
+        self.read_and_answer(ObjectRead::Whole(key, options), answer).await
+    }
+
+    /// Reads an object and answers a get with it.
+    pub(super) async fn read_and_answer(
+        &mut self,
+        read: ObjectRead<'_>,
+        answer: impl FnOnce(Object) -> RpbGetResp,
+    ) -> Result<(), Fault> {
         let store = &self.context.store;
-        let size_bytes_max = || store.size_bytes_max(key);
+        let size_bytes_max = || read.size_bytes_max(store);
         let is_aside = self.context.reads_at_low_priority(size_bytes_max);
         if is_aside {
             self.socket.yield_to_ready_tasks().await;
         }
         let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_low_priority(key, options).await?,
-            false => store.get(key, &options).await?,
+            true => self.context.get_low_priority(read).await?,
+            false => read.run(store).await?,
         };
         drop(admitted);
         let Some(object) = found else {
             self.send_empty(MessageCode::GetResp);
             return Ok(());
         };
-        let form = GetForm {
-            head: request.head == Some(true),
-            tombstone_wanted: request.deletedvclock == Some(true),
-        };
-        let answer = get_response(object, known.as_ref(), form);
+        let answer = answer(object);
         match is_aside {
             true => self.send_low_priority(answer).await,
             false => self.send(&answer),

@@ -10,18 +10,18 @@ mod stream;
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{Changed, InPages, Present, expiry};
+use crate::coordinator::get::object_of;
 use crate::coordinator::put::{Accepted, needs_another};
+use crate::coordinator::started::StartedRead;
 use crate::coordinator::write_replicas::SentForm;
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
 use crate::records::{PageFault, WrittenPages};
-use crate::replica::Copy;
 use crate::replica::SentDelta;
 use crate::replica::WrittenObject;
 use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
-use crate::stored::decode;
 use crate::topology::Topology;
 use bytes::Bytes;
 use quoit_model::clock::Actor;
@@ -41,7 +41,7 @@ use quoit_store::engine::{Before, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
-pub use stream::{ItemSink, StreamedItems};
+pub use stream::{ItemSink, StreamOutcome, StreamedItems};
 
 /// An operation on a data type.
 #[derive(Clone, Debug)]
@@ -126,10 +126,30 @@ impl Coordinator {
     ) -> Result<Option<FetchedDataType>, RequestError> {
         let started_us = self.local.clock.monotonic_us();
         let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
-        let fetched = FetchedDataType::of(&object, identity_of(key, &key.encoded()))?;
+        self.fetched(&object, identity_of(key, &key.encoded()), started_us)
+    }
+
+    /// As [`ReplicatedStore::finish_fetch`](crate::ReplicatedStore::finish_fetch).
+    pub(crate) async fn finish_fetch(
+        &self,
+        started: StartedRead,
+    ) -> Result<Option<FetchedDataType>, RequestError> {
+        let (name, started_us) = (started.read.key().clone(), started.started_us);
+        let Some(object) = self.finish_stored(started).await? else { return Ok(None) };
+        self.fetched(&object, identity_of(KeyRef::decode(&name)?, &name), started_us)
+    }
+
+    /// The data type of an object that was read, which is added to the statistics.
+    fn fetched(
+        &self,
+        object: &Object,
+        identity: Identity,
+        started_us: u64,
+    ) -> Result<Option<FetchedDataType>, RequestError> {
+        let fetched = FetchedDataType::of(object, identity)?;
         if let Some(fetched) = &fetched {
             let time_us = self.local.clock.monotonic_us() - started_us;
-            let sizes = Sizes::of_object(&object);
+            let sizes = Sizes::of_object(object);
             self.local.stats.data_types().record_get(fetched.datatype, time_us, sizes);
         }
         Ok(fetched)
@@ -215,10 +235,7 @@ impl Coordinator {
         if object.is_some() || !request.return_value {
             return Ok(object);
         }
-        match self.own_copy(&at).await? {
-            Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
-            Copy::Found(_, None) | Copy::Missing => Ok(None),
-        }
+        object_of(self.own_copy(&at).await?)
     }
 
     /// Does everything of an update except waiting for the sync and for other nodes.

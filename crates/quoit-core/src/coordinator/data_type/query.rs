@@ -107,9 +107,9 @@ impl Coordinator {
         read: &ReadRequest<'_>,
         question: &Question,
     ) -> Result<Answered, RequestError> {
-        let wanted = ReadRequestKind::Part(question);
-        let mut first = match FirstRound::ask(topology, &read.at, &read.need, read.sloppy, wanted)?
-        {
+        let elsewhere = Some(ReadRequestKind::Part(question));
+        let start = FirstRound::ask(topology, &read.at, &read.need, read.sloppy, elsewhere)?;
+        let mut first = match start {
             FirstRoundStart::Own => {
                 let own = self.own_part(&read.at, question).await;
                 return Ok(own.map_or(Answered::Not, Answered::Part));
@@ -121,7 +121,7 @@ impl Coordinator {
         if first.has_own() {
             // A read of the whole object repairs a damaged copy.
             let Ok(own) = self.own_part(&read.at, question).await else {
-                return Ok(Answered::Not);
+                return Ok(Answered::Differently(Box::new(first)));
             };
             first.answer_own(own.digest());
             part = Some(own);
@@ -148,7 +148,8 @@ impl Coordinator {
 enum Answered {
     /// All have the same object, which has this part.
     Part(PartCopy),
-    /// The replicas differ, failed or are late. The read continues with their answers.
+    /// The replicas differ, failed or are late, or this node's copy is damaged. The read continues with
+    /// the answers so far.
     Differently(Box<FirstRound>),
     /// The replicas can't be asked for a part: the whole object is read.
     Not,

@@ -2,13 +2,14 @@
 
 use super::identity_of;
 use crate::coordinator::Coordinator;
+use crate::coordinator::confirm::OwnedRead;
 use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
-use crate::coordinator::get::read_need;
-use crate::coordinator::readers::ReadRequestKind;
+use crate::coordinator::read_replicas::KnownAnswers;
+use crate::coordinator::started::StartedRead;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::placement::{object_props, record_at};
-use crate::records::Items;
+use crate::records::{Items, StoredForm};
+use crate::replica::Copy;
 use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
 use crate::stored::wait_if_blocked;
@@ -18,6 +19,7 @@ use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
+use quoit_store::engine::RecordAt;
 use std::time::Duration;
 
 /// Time that the other replicas have to confirm the local copy, once it has been streamed.
@@ -73,6 +75,20 @@ impl Items for SinkAdapter<'_> {
     }
 }
 
+/// Outcome of streaming a set or map.
+#[derive(Debug)]
+pub enum StreamOutcome {
+    /// The sink has received all of it.
+    Complete,
+    /// The value has to be read whole: the record is not in pages, or another replica has a different
+    /// copy, failed or is late. The caller discards everything that the sink has received, and continues
+    /// the read with [`ReplicatedStore::finish_fetch`](crate::ReplicatedStore::finish_fetch).
+    Started(Box<StartedRead>),
+    /// This node has no copy that counts, and no node was asked. The caller uses
+    /// [`ReplicatedStore::fetch_data_type`](crate::ReplicatedStore::fetch_data_type).
+    Declined,
+}
+
 impl Coordinator {
     /// As [`ReplicatedStore::stream_items`](crate::ReplicatedStore::stream_items).
     pub(crate) async fn stream_items(
@@ -80,47 +96,47 @@ impl Coordinator {
         key: KeyRef<'_>,
         options: &ReadOptions,
         sink: &mut (dyn ItemSink + Send),
-    ) -> Result<bool, RequestError> {
+    ) -> Result<StreamOutcome, RequestError> {
         self.check_gets()?;
         let started_us = self.local.clock.monotonic_us();
         key.check()?;
         let encoded = key.encoded();
         let topology = self.local.topology();
-        let (at, quorums) = {
-            let state = self.local.control.read();
-            let props = object_props(&state, key.bucket)?;
-            (record_at(&state, props, key, &encoded), options.resolve(props)?)
-        };
+        let read = self.planned_read(&topology, key, &encoded, options)?;
         if !topology.is_alone() && !self.local.internode.is_settled() {
-            return Ok(false);
+            return Ok(StreamOutcome::Declined);
         }
-        let blocking = self.local.settings.blocking;
-        if !wait_if_blocked(blocking, |access| Ok(self.local.records.is_in_pages(&at, access)?))? {
-            return Ok(false);
+        let name = || Bytes::copy_from_slice(&encoded);
+        let started = |known: KnownAnswers| {
+            let read = OwnedRead::new(&read, name());
+            Ok(StreamOutcome::Started(Box::new(StartedRead { read, known, started_us })))
+        };
+        if let Some(own) = self.copy_unless_in_pages(&read.at)? {
+            return started(KnownAnswers { first: None, own: Some(own) });
         }
-        let mut first = None;
-        if topology.is_alone() {
-            self.check_read(&topology, at.partition, &quorums, true)?;
+        let first = if topology.is_alone() {
+            None
         } else {
-            let need = read_need(&self.local.control.read(), key.bucket, &quorums);
-            let sloppy = options.is_sloppy();
-            match FirstRound::ask(&topology, &at, &need, sloppy, ReadRequestKind::Digest)? {
-                FirstRoundStart::Own => {}
-                FirstRoundStart::Asked(asked) if asked.has_own() => first = Some(asked),
-                FirstRoundStart::Asked(_) | FirstRoundStart::NotHere => return Ok(false),
+            match FirstRound::ask(&topology, &read.at, &read.need, read.sloppy, None)? {
+                FirstRoundStart::Own => None,
+                FirstRoundStart::Asked(first) => Some(first),
+                FirstRoundStart::NotHere => return Ok(StreamOutcome::Declined),
             }
-        }
+        };
         let mut handing = SinkAdapter { sink, identity: identity_of(key, &encoded), read: None };
-        let shown = blocking.in_place(|| self.local.records.each_item(&at, &mut handing))?;
+        let blocking = self.local.settings.blocking;
+        let shown = blocking.in_place(|| self.local.records.each_item(&read.at, &mut handing))?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
-            return Ok(false);
+            // The record was replaced by one that is not in pages, or all items were removed.
+            return started(first.unwrap_or_else(|| FirstRound::of_own(&topology, name())).into());
         };
         let mut nodes = AskedNodes::default();
         let _waiting = self.waiting_get();
         let own_us = self.local.clock.monotonic_us() - started_us;
         if let Some(mut first) = first {
             if !first.agree(Some(digest), PATIENCE).await {
-                return Ok(false);
+                first.answer_own(Some(digest));
+                return started(first.into());
             }
             nodes = first.nodes;
         }
@@ -129,6 +145,18 @@ impl Coordinator {
         self.local.stats.record_get(time_us, &found);
         self.note_get(key, (time_us, own_us), &found, &nodes);
         self.local.stats.data_types().record_get(datatype, time_us, sizes);
-        Ok(true)
+        Ok(StreamOutcome::Complete)
+    }
+
+    /// This node's copy of a record; `None` if it is in pages.
+    fn copy_unless_in_pages(&self, at: &RecordAt<'_>) -> Result<Option<Copy>, RequestError> {
+        let blocking = self.local.settings.blocking;
+        let form =
+            wait_if_blocked(blocking, |access| Ok(self.local.records.stored_form(at, access)?))?;
+        Ok(match form {
+            StoredForm::Missing => Some(Copy::Missing),
+            StoredForm::Whole(digest, object) => Some(Copy::Found(digest, Some(object))),
+            StoredForm::InPages => None,
+        })
     }
 }

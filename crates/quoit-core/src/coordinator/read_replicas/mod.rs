@@ -11,11 +11,14 @@
 //! waits for that layout and begins again.
 
 mod damaged;
+mod known;
 mod large;
 mod resolve;
 
+pub(crate) use known::KnownAnswers;
+
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_round::{FirstRound, UnexpectedAnswer};
+use crate::coordinator::first_round::UnexpectedAnswer;
 use crate::coordinator::readers::{
     FetchRequest, ReadRequestKind, hedge_delay, next_reader, readers_of,
 };
@@ -32,6 +35,7 @@ use quoit_store::engine::{Access, RecordAt};
 use quoit_wire::internode::data::{Fetched, MergeRule, REFUSED_STALE_LAYOUT};
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -52,6 +56,22 @@ pub(crate) struct ReadRequest<'a> {
     pub(crate) n_val_class: u8,
     /// Milliseconds after which the read fails with `timeout`; `None` means the default.
     pub(crate) timeout_ms: Option<u32>,
+}
+
+impl ReadRequest<'_> {
+    /// Time at which the read fails with `timeout` if its timeout counts from `start`.
+    fn deadline_from(&self, start: Instant) -> Instant {
+        start + Duration::from_millis(u64::from(self.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)))
+    }
+}
+
+/// Times of a read.
+#[derive(Clone, Copy)]
+struct ReadTimes {
+    /// Time at which the first replica was asked.
+    began: Instant,
+    /// Time at which the read fails with `timeout`.
+    deadline: Instant,
 }
 
 /// Reason why an attempt ended without an answer.
@@ -75,44 +95,27 @@ impl Coordinator {
         read: &ReadRequest<'_>,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
-        Box::pin(self.run_read(read, None, Instant::now(), asked)).await
-    }
-
-    /// Continues a read that asked its first replicas at `started_us` on the monotonic clock. Their
-    /// answers count, and so do answers that still arrive.
-    pub(crate) async fn continue_read(
-        &self,
-        read: &ReadRequest<'_>,
-        first: FirstRound,
-        started_us: u64,
-        asked: &mut AskedNodes,
-    ) -> Result<Option<Object>, RequestError> {
-        let elapsed_us = self.local.clock.monotonic_us().saturating_sub(started_us);
-        let now = Instant::now();
-        let began = now.checked_sub(Duration::from_micros(elapsed_us)).unwrap_or(now);
-        Box::pin(self.run_read(read, Some(first), began, asked)).await
+        let began = Instant::now();
+        let times = ReadTimes { began, deadline: read.deadline_from(began) };
+        Box::pin(self.run_read(read, KnownAnswers::default(), times, asked)).await
     }
 
     /// Runs the read, and begins again with a newer topology if a replica knows that the layout has
-    /// retired. `first` has the replicas that were asked already. Callers box the large future, for which
-    /// the task of every idle connection would reserve space otherwise.
+    /// retired. Callers box the large future, for which the task of every idle connection would reserve
+    /// space otherwise.
     async fn run_read(
         &self,
         read: &ReadRequest<'_>,
-        mut first: Option<FirstRound>,
-        began: Instant,
+        mut known: KnownAnswers,
+        times: ReadTimes,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
-        let timeout_ms = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
-        let deadline = began + Duration::from_millis(timeout_ms);
+        let ReadTimes { began, deadline } = times;
         loop {
             let topology = self.local.topology();
             let version = topology.version();
             let mut run = ReadRun::new(self, topology, read, began)?;
-            // In another version of the topology a place may belong to another node.
-            if let Some(first) = first.take().filter(|first| first.topology_version == version) {
-                run.take_first(first);
-            }
+            run.take_known(mem::take(&mut known));
             match run.run(deadline, asked).await {
                 Ok(found) => return Ok(found),
                 Err(ReadStop::Fault(fault)) => return Err(fault),
@@ -184,16 +187,6 @@ impl<'a> ReadRun<'a> {
             odd: None,
             begins_late: false,
         })
-    }
-
-    /// Takes over the replicas that were asked first, and their answers.
-    fn take_first(&mut self, first: FirstRound) {
-        let FirstRound { replies, waiting, answers, odd, is_late, .. } = first;
-        let copy =
-            |digest: Option<u64>| digest.map_or(Copy::Missing, |digest| Copy::Found(digest, None));
-        self.answers.extend(answers.into_iter().map(|(node, digest)| (node, copy(digest))));
-        self.waiting.extend(waiting.into_iter().map(|node| (node, false)));
-        (self.replies, self.odd, self.begins_late) = (replies, odd, is_late);
     }
 
     async fn run(
@@ -309,12 +302,7 @@ impl<'a> ReadRun<'a> {
             Reach::Own => {
                 match self.coordinator.replica.fetch_copy(&self.read.at, whole, Access::NoWait) {
                     Ok(Some(copy)) => self.keep(node, copy),
-                    Ok(None) => {
-                        self.waiting.push((node, whole));
-                        self.own_read = Some(Box::pin(
-                            self.coordinator.replica.read_copy_waiting(&self.read.at, whole),
-                        ));
-                    }
+                    Ok(None) => self.read_own_aside(node, whole),
                     Err(fault) => self.own_failed(node, &fault),
                 }
             }
@@ -330,6 +318,13 @@ impl<'a> ReadRun<'a> {
             Reach::Unknown => self.fail(node),
         }
         self.check();
+    }
+
+    /// Begins to read this node's copy from the disk, on another thread.
+    fn read_own_aside(&mut self, own: NodeIndex, whole: bool) {
+        self.waiting.push((own, whole));
+        let read = self.coordinator.replica.read_copy_waiting(&self.read.at, whole);
+        self.own_read = Some(Box::pin(read));
     }
 
     /// Checks in debug builds that the lists of nodes agree with each other and with the voters.
