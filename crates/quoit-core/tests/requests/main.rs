@@ -3,3 +3,4 @@
 
 mod cluster;
 mod one_node;
+mod slow_disk;

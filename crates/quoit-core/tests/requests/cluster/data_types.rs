@@ -4,7 +4,7 @@ use crate::cluster::fixture::{Cluster, Node, key};
 use bytes::Bytes;
 use quoit_core::{
     Counter, DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ItemSink, ReadOptions,
-    RequestError, StreamedItems, WriteOptions,
+    RequestError, StreamOutcome, StreamedItems, WriteOptions,
 };
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::data_type::{
@@ -148,11 +148,11 @@ pub(crate) fn numbered(numbers: std::ops::Range<u32>) -> Vec<Bytes> {
     numbers.map(|number| Bytes::from(format!("element {number:06}"))).collect()
 }
 
-fn add_all(elements: Vec<Bytes>) -> Operation {
+pub(crate) fn add_all(elements: Vec<Bytes>) -> Operation {
     Operation::Set(elements.into_iter().map(SetChange::Add).collect())
 }
 
-fn sorted(found: Option<FetchedDataType>) -> Vec<Bytes> {
+pub(crate) fn sorted(found: Option<FetchedDataType>) -> Vec<Bytes> {
     let mut elements = elements(found);
     elements.sort_unstable();
     elements
@@ -371,9 +371,9 @@ async fn copies_that_differ_are_read_whole_for_an_answer() {
 
 /// Elements in the order in which they are streamed.
 #[derive(Default)]
-struct Streamed {
+pub(crate) struct Streamed {
     set: Option<StreamedItems>,
-    elements: Vec<Bytes>,
+    pub(crate) elements: Vec<Bytes>,
 }
 
 impl ItemSink for Streamed {
@@ -397,8 +397,8 @@ async fn large_sets_are_streamed_where_copies_are_the_same() {
     let stream = async |node: &Node, r: Quorum| {
         let mut sink = Streamed::default();
         let options = ReadOptions { r: Some(r), ..ReadOptions::default() };
-        let is_complete = node.store.stream_items(at, &options, &mut sink).await.unwrap();
-        is_complete.then_some(sink)
+        let outcome = node.store.stream_items(at, &options, &mut sink).await.unwrap();
+        matches!(outcome, StreamOutcome::Complete).then_some(sink)
     };
     assert!(stream(&cluster.nodes[0], Quorum::All).await.is_none(), "there is none");
     let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };

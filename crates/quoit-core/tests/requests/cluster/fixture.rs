@@ -1,9 +1,10 @@
 //! Nodes on a network in memory.
 
+use crate::slow_disk::{SlowDisk, bitcask_on};
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{ControlPlane, Internode, seed_elections};
 use quoit_core::{
-    Blocking, PutRequest, QueueDefinition, ReadOptions, ReplicatedStore, RequestError,
+    Blocking, Counter, PutRequest, QueueDefinition, ReadOptions, ReplicatedStore, RequestError,
     SourceQueueSettings, SourceQueues, StoreSettings, WriteOptions,
 };
 use quoit_model::hash::{Partition, RingSize};
@@ -46,12 +47,14 @@ struct Kind {
     /// True for nodes of a cluster that others replicate from: it has a queue of all writes, and actors
     /// that other clusters do not have.
     is_source: bool,
+    /// Disk of the engine; `None` for an engine in memory.
+    disk: Option<Arc<SlowDisk>>,
 }
 
 impl Default for Kind {
     fn default() -> Self {
         let untyped_defaults = BucketProps::untyped();
-        Self { untyped_defaults, is_source: false }
+        Self { untyped_defaults, is_source: false, disk: None }
     }
 }
 
@@ -72,6 +75,13 @@ impl Cluster {
     pub async fn of_sources(count: usize, settings: StoreSettings) -> Self {
         let kind = Kind { is_source: true, ..Kind::default() };
         Self::made_of(&vec![kind; count], settings).await
+    }
+
+    /// Nodes whose engines are on these disks. Only writes with dw=0 end while time is paused.
+    pub async fn on_disks(disks: &[Arc<SlowDisk>]) -> Self {
+        let kind = |disk: &Arc<SlowDisk>| Kind { disk: Some(Arc::clone(disk)), ..Kind::default() };
+        let kinds: Vec<Kind> = disks.iter().map(kind).collect();
+        Self::made_of(&kinds, StoreSettings::default()).await
     }
 
     /// Nodes whose untyped buckets have these default properties.
@@ -108,13 +118,16 @@ impl Cluster {
     }
 
     async fn start(&self, number: usize, settings: StoreSettings, kind: Kind) -> Node {
-        let Kind { untyped_defaults, is_source } = kind;
+        let Kind { untyped_defaults, is_source, disk } = kind;
         let id = number as u8 + 1;
         let node = TestNode::new(id, host(number), Arc::clone(&self.clock) as Arc<dyn Clock>);
         let ring_size = RingSize::new(RING_SIZE).unwrap();
         let first_actor = if is_source { b'A' } else { b'a' };
         let engine = NodeEngine {
-            engine: memory_engine(ring_size, &node.clock),
+            engine: match disk {
+                Some(disk) => bitcask_on(disk, ring_size, Arc::clone(&node.clock)),
+                None => memory_engine(ring_size, &node.clock),
+            },
             dots: events([number as u8 + first_actor; 8]),
             loss: None,
         };
@@ -202,6 +215,11 @@ impl Node {
     pub fn up_count(&self) -> usize {
         let state = self.control.read();
         state.members().iter().filter(|member| self.control.is_reachable(member.id)).count()
+    }
+
+    /// Number of copies, digests and parts that other nodes have asked this node for.
+    pub fn asked_count(&self) -> u64 {
+        self.store.stats().snapshot().total(Counter::ReplicaGets)
     }
 
     /// Number of times that this node has asked others for records, and bytes that it has received from

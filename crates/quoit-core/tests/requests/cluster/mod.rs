@@ -17,4 +17,5 @@ mod messages;
 mod overload;
 mod reads;
 mod reaping;
+mod started_reads;
 mod writes;

@@ -1,16 +1,18 @@
 //! Tests that requests in place store and show the same as general requests.
 
-use crate::one_node::fixture::{Fixture, SECOND_US, fixture, key, put_of};
+use crate::one_node::fixture::{Fixture, SECOND_US, fixture, fixture_on, key, put_of, values};
+use crate::slow_disk::{SlowDisk, bitcask_on};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_core::{
-    Counter, DeleteRequest, PlainWrite, PutRequest, ReadOptions, RequestError, ShownObject,
-    WriteOptions,
+    Counter, DeleteRequest, PlainWrite, PutRequest, ReadOptions, RequestError, ShownInPlace,
+    ShownObject, StoreSettings, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{Metadata, Object};
 use serde_json::json;
+use std::sync::Arc;
 
 const TYPES: [&str; 5] = ["default", "sibs", "lww", "once", "short"];
 const KEYS: [&str; 2] = ["k", "l"];
@@ -186,4 +188,27 @@ async fn refusals_are_those_of_the_general_way() {
     };
     let refused = fixture.store.put_in_place(&write);
     assert!(matches!(refused, Err(RequestError::NoSuchType(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cold_read_is_tried_once_without_waiting_and_then_reads_the_disk_once() {
+    let disk = SlowDisk::new(1);
+    let of_engine = Arc::clone(&disk);
+    let fixture = fixture_on(StoreSettings::default(), |ring_size, clock| {
+        bitcask_on(of_engine, ring_size, clock)
+    });
+    let at = key("default", "k");
+    fixture.put(at, "v").await;
+    disk.make_cold();
+    let before = disk.gate.reads();
+    let shown = fixture.store.get_in_place(at, &ReadOptions::default(), |_| ()).unwrap();
+    let Some(ShownInPlace::Started(started)) = shown else {
+        panic!("the object is not in memory: {shown:?}")
+    };
+    let found = fixture.store.finish_get(*started).await.unwrap();
+    assert_eq!(values(&found.unwrap()), ["v"]);
+    let after = disk.gate.reads();
+    let reads = (after.attempts - before.attempts, after.waiting - before.waiting);
+    assert_eq!(reads, (1, 1), "attempts without waiting, and reads");
+    assert_eq!(fixture.store.stats().snapshot().total(Counter::Gets), 1, "the read counts once");
 }

@@ -10,5 +10,4 @@ mod life;
 mod overload;
 mod refusals;
 mod riak_trees;
-mod slow_disk;
 mod writes;

@@ -2,10 +2,9 @@
 //! the others succeed.
 
 use crate::one_node::fixture::{Fixture, fixture_on, key, put_of, values};
-use crate::one_node::slow_disk::{Gate, SlowDisk};
+use crate::slow_disk::{Gate, SlowDisk, bitcask_on};
 use quoit_core::{AdmittedRequests, Counter, Limits, ReadOptions, RequestError, StoreSettings};
-use quoit_seam::{FaultyDisk, Threads};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_seam::FaultyDisk;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -18,11 +17,7 @@ fn slow_store() -> (Fixture, Arc<Gate>) {
     let limits = Limits { concurrent_request_count_max: LIMIT as u32, ..Limits::default() };
     let settings = StoreSettings { limits, ..StoreSettings::default() };
     let disk = Arc::new(SlowDisk { disk: FaultyDisk::new(1), gate: Arc::clone(&gate) });
-    let fixture = fixture_on(settings, |ring_size, clock| {
-        let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(1) };
-        let (engine, _) = BitcaskEngine::open(disk, clock, &Threads, settings).unwrap();
-        Arc::new(engine)
-    });
+    let fixture = fixture_on(settings, |ring_size, clock| bitcask_on(disk, ring_size, clock));
     (fixture, gate)
 }
 
