@@ -68,7 +68,11 @@ impl ReadRun<'_> {
                 bodies.push(*digest);
             }
         }
-        for (node, copy) in &self.answers {
+        let own = self.topology.own();
+        let is_own = |answer: &&(NodeIndex, Copy)| Some(answer.0) == own;
+        // A version that this node has is read here, even if another node answered first.
+        let others = self.answers.iter().filter(|answer| !is_own(answer));
+        for (node, copy) in self.answers.iter().filter(is_own).chain(others) {
             if let Copy::Found(digest, None) = copy
                 && !bodies.contains(digest)
             {
