@@ -7,7 +7,8 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::in_place::Pending;
-use crate::coordinator::put::{Accepted, PutRequest};
+use crate::coordinator::put::PutRequest;
+use crate::coordinator::write_replicas::{Accepted, OwnWrite, WriteTargets};
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::placement::{object_props, record_at};
@@ -173,7 +174,7 @@ impl Coordinator {
         let props = object_props(&state, key.bucket).ok()?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
-        self.write_quorums(&topology, &at, props, &WriteOptions::default()).ok()?;
+        WriteTargets::of(&topology, &at, props, &WriteOptions::default()).ok()?;
         self.adopt(&mut given.object, props).ok()?;
         let object = &given.object;
         let is_plain = !object.is_tombstone() && !object.has_data_type();
@@ -251,7 +252,8 @@ impl Coordinator {
         let encoded = key.encoded();
         let accepted = self.accept_put(&topology, &mut request, &encoded);
         let unwritten = match accepted {
-            Ok(Accepted { quorums, ticket: Some(ticket), .. }) => {
+            Ok(Accepted { targets, own: OwnWrite::Logged(ticket), .. }) => {
+                let quorums = targets.quorums;
                 let name = (quorums.dw > 0).then(|| bytes::Bytes::copy_from_slice(&encoded));
                 let pending = Pending::of_lone_node(started_us, quorums, ticket, name);
                 return Ok(ImportedInPlace::Pending(pending));

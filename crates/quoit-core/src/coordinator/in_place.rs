@@ -15,7 +15,7 @@ use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
 use crate::coordinator::started::StartedRead;
-use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
+use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm, WriteTargets};
 use crate::error::RequestError;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
@@ -26,7 +26,7 @@ use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::stored::decode;
 use crate::topology::Topology;
-use crate::votes::{Layouts, WriteNeed, WriteTally};
+use crate::votes::Layouts;
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -309,18 +309,13 @@ impl Coordinator {
         }
         let encoded = write.key.encoded();
         let at = record_at(&state, props, write.key, &encoded);
-        let quorums = write.options.resolve(props)?;
         let (sloppy, timeout_ms) = (write.options.is_sloppy(), write.options.timeout_ms);
-        let mut layouts = Layouts::new();
-        if replicates {
-            layouts = topology.writers(at.partition, quorums.n_val, sloppy, &[]);
-            if !topology.coordinates(&layouts) {
-                return Ok(None);
-            }
-            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
-        } else {
-            WriteTally::check_nodes(quorums.node_confirms, 1)?;
+        let quorums = write.options.resolve(props)?;
+        let targets = WriteTargets::new(&topology, at.partition, quorums, sloppy);
+        if replicates && !topology.coordinates(&targets.layouts) {
+            return Ok(None);
         }
+        targets.check(&topology)?;
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);
         let before = if blind { Before::Skip } else { Before::Front };
@@ -357,7 +352,7 @@ impl Coordinator {
                 let sent = SentForm::Object(replicated);
                 let own = OwnWrite::Logged(ticket);
                 let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
-                AwaitedSyncs::Replicas(Guard::into_inner(topology), layouts, made)
+                AwaitedSyncs::Replicas(Guard::into_inner(topology), targets.layouts, made)
             }
         }))
     }

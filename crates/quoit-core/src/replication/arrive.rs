@@ -4,7 +4,7 @@
 use super::Replication;
 use super::conflicts::BucketConflicts;
 use super::fetch::QueuedValue;
-use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
+use crate::coordinator::write_replicas::{Accepted, OwnWrite, SentForm, WriteTargets};
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::placement::{object_props, record_at};
@@ -16,12 +16,12 @@ use crate::stats::Counter;
 use crate::stored::decode;
 use crate::stored::wait_if_blocked;
 use crate::topology::Topology;
-use crate::votes::{Layouts, Voters, WriteNeed, WriteTally};
+use crate::votes::Voters;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
-use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
+use quoit_model::props::{BucketProps, Quorum};
 use quoit_planted::planted;
 use quoit_store::engine::{RecordAt, RecordMeta};
 use std::sync::Arc;
@@ -43,9 +43,8 @@ pub(super) struct ArrivalTarget<'a> {
     pub(super) topology: Arc<Topology>,
     pub(super) at: RecordAt<'a>,
     pub(super) props: Arc<BucketProps>,
-    pub(super) quorums: WriteQuorums,
-    /// Those nodes, for each live layout.
-    pub(super) layouts: Layouts,
+    /// Those nodes, and the quorums that the entry needs of them.
+    pub(super) targets: WriteTargets,
     /// True if this node is one of them.
     pub(super) is_own: bool,
 }
@@ -57,7 +56,7 @@ impl ArrivalTarget<'_> {
         let is_in = |voters: &Voters| {
             own.and_then(|own| voters.of(own)).is_some_and(|voter| voter.primary > 0)
         };
-        self.topology.is_alone() || self.layouts.iter().any(is_in)
+        self.topology.is_alone() || self.targets.layouts.iter().any(is_in)
     }
 }
 
@@ -130,16 +129,10 @@ impl Replication {
             node_confirms: Some(Quorum::Count(1)),
             ..WriteOptions::default()
         };
-        let quorums = options.resolve(&props)?;
-        let layouts = topology.writers(at.partition, quorums.n_val, true, &[]);
-        let is_own = topology.is_alone()
-            || topology
-                .own()
-                .is_some_and(|own| layouts.iter().any(|voters| voters.of(own).is_some()));
-        if !topology.is_alone() {
-            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
-        }
-        Ok(ArrivalTarget { topology, at, props, quorums, layouts, is_own })
+        let targets = WriteTargets::of(&topology, &at, &props, &options)?;
+        let votes = |own| targets.layouts.iter().any(|voters| voters.of(own).is_some());
+        let is_own = topology.is_alone() || topology.own().is_some_and(votes);
+        Ok(ArrivalTarget { topology, at, props, targets, is_own })
     }
 
     /// Counts an object that was stored, and queues it for further clusters.
@@ -171,12 +164,12 @@ impl Replication {
         receiving: &ArrivalTarget<'_>,
         replicated: &Replicated,
     ) -> Result<bool, RequestError> {
-        let ArrivalTarget { at, quorums, is_own, .. } = receiving;
+        let ArrivalTarget { at, targets, is_own, .. } = receiving;
         let (mut own, mut is_news) = (OwnWrite::None, true);
         if *is_own {
             let before = self.local.records.head(at)?.map(|meta| meta.digest);
             let taken = wait_if_blocked(self.local.settings.blocking, |access| {
-                self.replica.merge_into_copy(at, replicated, quorums.dw > 0, access)
+                self.replica.merge_into_copy(at, replicated, targets.quorums.dw > 0, access)
             })?;
             // An own copy that is not new needs no sync, so it counts as written.
             own = OwnWrite::Settled;
@@ -212,25 +205,11 @@ impl Replication {
         sent: SentForm,
         own: OwnWrite,
     ) -> Result<(), RequestError> {
-        let ArrivalTarget { topology, at, quorums, layouts, .. } = receiving;
-        if topology.is_alone() {
-            let ticket = match own {
-                OwnWrite::Logged(ticket) => Some(ticket),
-                OwnWrite::None | OwnWrite::Settled => None,
-            };
-            return self.coordinator.confirm(quorums, ticket, None).await;
-        }
-        let made = Made {
-            key: Bytes::copy_from_slice(at.encoded),
-            partition: at.partition,
-            sent,
-            own,
-            quorums: *quorums,
-            sloppy: true,
-            timeout_ms: None,
-        };
-        let asked = &mut AskedNodes::default();
-        self.coordinator.write_replicas(Arc::clone(topology), layouts.clone(), &made, asked).await
+        let ArrivalTarget { topology, at, targets, .. } = receiving;
+        let sent = Some(sent).filter(|_| !topology.is_alone());
+        let accepted = Accepted { at: *at, targets: targets.clone(), object: None, own, sent };
+        let (topology, asked) = (Arc::clone(topology), &mut AskedNodes::default());
+        self.coordinator.confirm_all(topology, accepted, None, asked).await.map(drop)
     }
 
     /// Reaps a tombstone that another cluster has reaped, if this cluster has the same one. Further

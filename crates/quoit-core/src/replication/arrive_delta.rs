@@ -103,7 +103,7 @@ impl Replication {
         arrival: &Arrival,
     ) -> Result<bool, RequestError> {
         let receiving = self.receiving(encoded, arrival.dw).await?;
-        let ArrivalTarget { topology, at, layouts, .. } = &receiving;
+        let ArrivalTarget { topology, at, targets, .. } = &receiving;
         if !receiving.is_primary() {
             return Ok(false);
         }
@@ -113,7 +113,8 @@ impl Replication {
             self.local.synced(ticket).await?;
         }
         // The other primaries compare their copies with this node's copy, in the same way.
-        let primaries: BTreeSet<NodeIndex> = layouts
+        let primaries: BTreeSet<NodeIndex> = targets
+            .layouts
             .iter()
             .flat_map(|voters| voters.iter())
             .filter(|voter| voter.primary > 0)
@@ -165,8 +166,8 @@ impl Replication {
         receiving: &ArrivalTarget<'_>,
         sent: &SentDelta,
     ) -> Result<bool, RequestError> {
-        let ArrivalTarget { topology, at, layouts, .. } = receiving;
-        let nodes = layouts.iter().flat_map(|voters| voters.iter());
+        let ArrivalTarget { topology, at, targets, .. } = receiving;
+        let nodes = targets.layouts.iter().flat_map(|voters| voters.iter());
         let primaries = nodes.filter(|voter| voter.primary > 0).filter_map(|voter| {
             let peer = topology.peer(voter.node)?;
             topology.is_up(voter.node).then(|| (cost_us(peer), voter.node))

@@ -11,9 +11,9 @@ mod stream;
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{Changed, InPages, Present, expiry};
 use crate::coordinator::get::object_of;
-use crate::coordinator::put::{Accepted, needs_another};
+use crate::coordinator::put::needs_another;
 use crate::coordinator::started::StartedRead;
-use crate::coordinator::write_replicas::SentForm;
+use crate::coordinator::write_replicas::{Accepted, SentForm, WriteTargets};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
@@ -231,7 +231,8 @@ impl Coordinator {
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
         let at = accepted.at;
-        let object = self.confirm_all(topology, accepted, &request.options, asked).await?;
+        let timeout_ms = request.options.timeout_ms;
+        let object = self.confirm_all(topology, accepted, timeout_ms, asked).await?;
         if object.is_some() || !request.return_value {
             return Ok(object);
         }
@@ -257,7 +258,7 @@ impl Coordinator {
             }
             _ => None,
         };
-        let quorums = self.write_quorums(topology, &at, props, &request.options)?;
+        let targets = WriteTargets::of(topology, &at, props, &request.options)?;
         let mut change = |present: Present| {
             let base = present.into_base();
             self.make_updated(&at, props, &request.operation, context.as_ref(), base).map(Some)
@@ -294,11 +295,12 @@ impl Coordinator {
             };
             self.hook.queue_written(&at, props, written);
         }
-        let sent = match delta {
-            Some(delta) => Some(SentForm::Delta(delta)),
-            None => replicated.map(SentForm::Object),
-        };
-        Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
+        let changed = Changed { object, ticket, replicated };
+        let mut accepted = Accepted::of(topology, at, targets, changed);
+        if let Some(delta) = delta.filter(|_| replicates && ticket.is_some()) {
+            accepted.sent = Some(SentForm::Delta(delta));
+        }
+        Ok(accepted)
     }
 
     /// Applies an operation to a record in pages, and makes the delta for the other replicas. Called

@@ -1,12 +1,12 @@
 //! Coordination of deletes. A delete is a put of a tombstone. Without a context it deletes what a read
 //! returns, so the coordinator first brings its own copy up to date.
 
-use super::{Accepted, needs_another, primaries_only};
+use super::needs_another;
 use crate::coordinator::Coordinator;
-use crate::coordinator::change::{Changed, Context, ObjectChange};
+use crate::coordinator::change::{Context, ObjectChange};
 use crate::coordinator::fence::Fence;
 use crate::coordinator::precommit;
-use crate::coordinator::write_replicas::SentForm;
+use crate::coordinator::write_replicas::{Accepted, WriteTargets};
 use crate::error::RequestError;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Metadata;
-use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
+use quoit_model::props::{BucketProps, Quorum};
 use quoit_planted::planted;
 use std::sync::Arc;
 
@@ -54,9 +54,9 @@ impl<'a> DeleteRequest<'a> {
 
     /// The options of the read and of the write. The read uses `rw` only if neither `r` nor `w` was
     /// given; the write uses `w` if it was given, else `rw`.
-    fn halves(&self, props: &BucketProps) -> (ReadOptions, WriteOptions) {
+    fn halves(&self, props: &BucketProps, mut write: WriteOptions) -> (ReadOptions, WriteOptions) {
         let both = self.rw.unwrap_or(props.rw);
-        let (mut read, mut write) = (self.read, self.write);
+        let mut read = self.read;
         if read.r.is_none() && write.w.is_none() {
             read.r = Some(both);
         }
@@ -73,9 +73,6 @@ pub enum Deleted {
     /// The record did not exist, and nothing was written.
     Missing,
 }
-
-/// Quorums of a delete that wrote nothing.
-const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
 
 impl Coordinator {
     /// As [`ReplicatedStore::delete`](crate::ReplicatedStore::delete).
@@ -130,7 +127,8 @@ impl Coordinator {
     ) -> Result<Deleted, RequestError> {
         let mut fence = Fence::None;
         if request.context.is_none() || !request.precondition.is_none() {
-            let (read, _) = request.halves(&*self.local.props_of(request.key)?);
+            let props = self.local.props_of(request.key)?;
+            let (read, _) = request.halves(&props, request.write);
             let read = ReadOptions { timeout_ms: request.write.timeout_ms, ..read };
             if !request.precondition.is_none() {
                 fence = Box::pin(self.fence(&topology, request.key, &read)).await?;
@@ -139,22 +137,9 @@ impl Coordinator {
             }
         }
         let encoded = request.key.encoded();
-        let Fence::Required(mut held) = fence else {
-            let accepted = self.accept_delete(&topology, request, &encoded)?;
-            course.own_at_us = self.local.clock.monotonic_us();
-            let written =
-                self.confirm_all(topology, accepted, &request.write, &mut course.asked).await?;
-            return Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing });
-        };
-        let write = primaries_only(request.write);
-        let request = DeleteRequest { write, ..request.clone() };
-        let topology = Arc::clone(&held.topology);
-        let mut accepted = self.accept_delete(&topology, &request, &encoded)?;
-        course.own_at_us = self.local.clock.monotonic_us();
-        if accepted.ticket.is_some() {
-            accepted.require(held.use_up());
-        }
-        let written = self.confirm_all(topology, accepted, &write, &mut course.asked).await?;
+        let accept =
+            |topology: &Topology, write| self.accept_delete(topology, request, write, &encoded);
+        let written = self.write_fenced(topology, fence, request.write, accept, course).await?;
         Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing })
     }
 
@@ -162,15 +147,16 @@ impl Coordinator {
         &self,
         topology: &Topology,
         request: &DeleteRequest<'a>,
+        write: WriteOptions,
         encoded: &'a [u8],
     ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
         let state = self.local.control.read();
         let props = object_props(&state, request.key.bucket)?;
         let at = record_at(&state, props, request.key, encoded);
-        let (read, write) = request.halves(props);
-        let quorums = precommit::run(props, None)
-            .and_then(|()| self.write_quorums(topology, &at, props, &write));
+        let (read, write) = request.halves(props, write);
+        let targets = precommit::run(props, None)
+            .and_then(|()| WriteTargets::of(topology, &at, props, &write));
         let context = match &request.context {
             Some(context) => {
                 self.local.check_context(context)?;
@@ -182,7 +168,7 @@ impl Coordinator {
                 Context::Stored
             }
         };
-        let refused = match (&quorums, &context) {
+        let refused = match (&targets, &context) {
             (Err(fault), Context::Given(_)) => return Err(fault.clone()),
             // Hooks and quorums of the write matter only if the record exists, which the change finds out.
             (Err(fault), Context::Stored) => Some(fault.clone()),
@@ -201,17 +187,13 @@ impl Coordinator {
             refused,
         };
         let replicates = !topology.is_alone();
-        let Changed { object, ticket, replicated } =
-            self.change(&at, props, &change, replicates)?;
-        if ticket.is_some() {
-            self.hook.queue_written(
-                &at,
-                props,
-                WrittenObject::of(replicated.as_ref(), object.as_ref()),
-            );
+        let changed = self.change(&at, props, &change, replicates)?;
+        if changed.ticket.is_some() {
+            let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
+            self.hook.queue_written(&at, props, written);
         }
-        let quorums = quorums.unwrap_or(NOTHING_ASKED);
-        let sent = replicated.filter(|_| replicates).map(SentForm::Object);
-        Ok(Accepted { at, quorums, object, ticket, sent })
+        // If no nodes could be chosen, nothing was written.
+        let targets = targets.unwrap_or_else(|_| WriteTargets::none());
+        Ok(Accepted::of(topology, at, targets, changed))
     }
 }

@@ -16,24 +16,21 @@ mod delete;
 pub use delete::{DeleteRequest, Deleted};
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::change::{Changed, Context, ObjectChange, expiry};
-use crate::coordinator::fence::{Fence, GrantNumbers};
+use crate::coordinator::change::{Context, ObjectChange, expiry};
+use crate::coordinator::fence::Fence;
 use crate::coordinator::get::resolve;
-use crate::coordinator::write_replicas::{GrantedObject, Made, OwnWrite, SentForm};
+use crate::coordinator::write_replicas::{Accepted, WriteTargets};
 use crate::error::RequestError;
-use crate::grants::majority::majority;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
 use crate::replica::WrittenObject;
-use crate::request_log::{AskedNodes, Finished, RequestCourse, RequestKind};
+use crate::request_log::{Finished, RequestCourse, RequestKind};
 use crate::topology::Topology;
-use crate::votes::{WriteNeed, WriteTally};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{Metadata, Object};
-use quoit_model::props::{BucketProps, WriteQuorums};
-use quoit_store::engine::{RecordAt, Ticket};
+use quoit_model::props::BucketProps;
 use quoit_store::error::StoreError;
 use std::mem;
 use std::sync::Arc;
@@ -96,40 +93,6 @@ impl<'a> PutRequest<'a> {
     pub fn given(key: KeyRef<'a>, object: Object) -> Self {
         let context = object.clock.clone();
         Self { context, as_is: true, given: Some(object), ..Self::of(key, Bytes::new()) }
-    }
-}
-
-/// A change that was decided and, if it changes anything, is in this node's log.
-pub(crate) struct Accepted<'a> {
-    pub(crate) at: RecordAt<'a>,
-    /// Quorums that the request waits for.
-    pub(crate) quorums: WriteQuorums,
-    /// The object after the change; `None` if there was nothing to change, or if the record is in pages
-    /// and the object is not at hand.
-    pub(crate) object: Option<Object>,
-    /// Position in this node's log; `None` if nothing was written.
-    pub(crate) ticket: Option<Ticket>,
-    /// The form in which the other replicas receive it; `None` if nothing is sent.
-    pub(crate) sent: Option<SentForm>,
-}
-
-impl Accepted<'_> {
-    /// Makes the change count only under these grants: a majority of the positions has to take it and
-    /// sync it as primaries.
-    fn require(&mut self, grants: GrantNumbers) {
-        let least = majority(self.quorums.n_val);
-        for quorum in [&mut self.quorums.w, &mut self.quorums.dw, &mut self.quorums.pw] {
-            *quorum = (*quorum).max(least);
-        }
-        self.sent = match self.sent.take() {
-            Some(SentForm::Object(replicated)) => {
-                Some(SentForm::Granted(Box::new(GrantedObject { replicated, grants })))
-            }
-            sent => {
-                debug_assert!(sent.is_none(), "a write under grants is sent as an object");
-                sent
-            }
-        };
     }
 }
 
@@ -209,24 +172,39 @@ impl Coordinator {
             };
             Box::pin(self.fence(&topology, request.key, &read)).await?
         };
-        let encoded = request.key.encoded();
-        let Fence::Required(mut held) = fence else {
-            let options = request.options;
-            // Preferred grants are held until the write is confirmed.
-            let accepted = self.accept_put(&topology, request, &encoded)?;
-            course.own_at_us = self.local.clock.monotonic_us();
-            let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
-            return Ok(written.filter(|_| return_object));
+        let (encoded, options) = (request.key.encoded(), request.options);
+        let accept = |topology: &Topology, options| {
+            request.options = options;
+            self.accept_put(topology, request, &encoded)
         };
-        request.options = primaries_only(request.options);
-        let (topology, options) = (Arc::clone(&held.topology), request.options);
-        let mut accepted = self.accept_put(&topology, request, &encoded)?;
+        let written = self.write_fenced(topology, fence, options, accept, course).await?;
+        Ok(written.filter(|_| return_object))
+    }
+
+    /// Decides a write with `accept`, under grants if the fence requires them, and waits until its quorums
+    /// are met. `accept` gets the options of the write and the topology by which its nodes are chosen.
+    async fn write_fenced<'a>(
+        &self,
+        topology: Arc<Topology>,
+        mut fence: Fence<'_>,
+        options: WriteOptions,
+        accept: impl FnOnce(&Topology, WriteOptions) -> Result<Accepted<'a>, RequestError>,
+        course: &mut RequestCourse,
+    ) -> Result<Option<Object>, RequestError> {
+        let (topology, options) = match &fence {
+            // Grants belong to the topology by which they were requested.
+            Fence::Required(held) => (Arc::clone(&held.topology), primaries_only(options)),
+            Fence::None | Fence::Preferred { .. } => (topology, options),
+        };
+        let mut accepted = accept(&topology, options)?;
         course.own_at_us = self.local.clock.monotonic_us();
-        if accepted.ticket.is_some() {
+        if let Fence::Required(held) = &mut fence
+            && accepted.own.ticket().is_some()
+        {
             accepted.require(held.use_up());
         }
-        let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;
-        Ok(written.filter(|_| return_object))
+        // The fence lasts until the write is confirmed.
+        self.confirm_all(topology, accepted, options.timeout_ms, &mut course.asked).await
     }
 
     /// Does everything of a put except waiting for the sync and for other nodes. Takes the value and its
@@ -250,7 +228,7 @@ impl Coordinator {
             let read = ReadOptions { n_val: request.options.n_val, ..ReadOptions::default() };
             self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
         }
-        let quorums = self.write_quorums(topology, &at, props, &request.options);
+        let targets = WriteTargets::of(topology, &at, props, &request.options);
         let mut given = request.given.take();
         given.as_mut().map_or(Ok(()), |object| self.adopt(object, props))?;
         let change = ObjectChange {
@@ -265,7 +243,7 @@ impl Coordinator {
             returns_object: request.return_object,
             // A condition that fails is reported before a quorum, and a quorum before a fault of the
             // value.
-            refused: match &quorums {
+            refused: match &targets {
                 Err(fault) => Some(fault.clone()),
                 Ok(_) => request.vetoed.take().map(RequestError::Vetoed),
             },
@@ -281,11 +259,8 @@ impl Coordinator {
                 false => self.hook.queue_written(&at, props, written),
             }
         }
-        changed.replicated = changed.replicated.filter(|_| replicates);
         changed.object = changed.object.map(|object| resolve(object, props));
-        let Changed { object, ticket, replicated } = changed;
-        let sent = replicated.map(SentForm::Object);
-        Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
+        Ok(Accepted::of(topology, at, targets?, changed))
     }
 
     /// Adapts an object from elsewhere to the bucket: data types in Riak's form become states, and values
@@ -306,70 +281,6 @@ impl Coordinator {
                     sibling.meta.replaces = true;
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// The quorums of a write, after a check that the nodes that are up can meet them.
-    pub(crate) fn write_quorums(
-        &self,
-        topology: &Topology,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        options: &WriteOptions,
-    ) -> Result<WriteQuorums, RequestError> {
-        let quorums = options.resolve(props)?;
-        if topology.is_alone() {
-            WriteTally::check_nodes(quorums.node_confirms, 1)?;
-        } else {
-            let layouts = topology.writers(at.partition, quorums.n_val, options.is_sloppy(), &[]);
-            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
-        }
-        Ok(quorums)
-    }
-
-    /// Waits until the quorums of a write are met, and sends the write to the other replicas. Adds to
-    /// `asked` the nodes that were sent it.
-    pub(crate) async fn confirm_all(
-        &self,
-        topology: Arc<Topology>,
-        accepted: Accepted<'_>,
-        options: &WriteOptions,
-        asked: &mut AskedNodes,
-    ) -> Result<Option<Object>, RequestError> {
-        let Accepted { at, quorums, object, ticket, sent } = accepted;
-        debug_assert!(
-            ticket.is_some() || sent.is_none(),
-            "a write that is sent to others is in this node's log"
-        );
-        debug_assert!(
-            ticket.is_none() || sent.is_some() || topology.is_alone(),
-            "a write in the log of a cluster's node is sent to the other replicas"
-        );
-        match (ticket, sent) {
-            (Some(ticket), Some(sent)) => {
-                let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
-                let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let own = OwnWrite::Logged(ticket);
-                let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
-                let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
-                Box::pin(self.write_replicas(topology, layouts, &made, asked)).await?;
-            }
-            _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
-        }
-        Ok(object)
-    }
-
-    /// Waits until the quorums of a write are met on a node that is alone.
-    pub(crate) async fn confirm(
-        &self,
-        quorums: &WriteQuorums,
-        ticket: Option<Ticket>,
-        timeout_ms: Option<u32>,
-    ) -> Result<(), RequestError> {
-        let Some(ticket) = ticket else { return Ok(()) };
-        if quorums.dw > 0 {
-            self.local.durable(ticket, timeout_ms).await?;
         }
         Ok(())
     }

@@ -44,6 +44,21 @@ pub(crate) enum OwnWrite {
     Settled,
 }
 
+impl OwnWrite {
+    /// The state after a change of the node's copy; `None` if nothing was written.
+    pub(crate) fn of(ticket: Option<Ticket>) -> Self {
+        ticket.map_or(Self::Settled, Self::Logged)
+    }
+
+    /// Position of the write in the node's log; `None` if it is not there or needs no sync.
+    pub(crate) const fn ticket(self) -> Option<Ticket> {
+        match self {
+            Self::Logged(ticket) => Some(ticket),
+            Self::None | Self::Settled => None,
+        }
+    }
+}
+
 /// Form in which replicas receive a write.
 #[derive(Debug)]
 pub(crate) enum SentForm {

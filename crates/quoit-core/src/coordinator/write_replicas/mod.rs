@@ -9,8 +9,10 @@
 //! 4. However the write ends, a hint is noted for every primary that missed it. The write stays stored
 //!    even if its quorums are not met.
 
+mod accepted;
 mod made;
 
+pub(crate) use accepted::{Accepted, WriteTargets};
 use made::acks;
 pub(crate) use made::{GrantedObject, Made, OwnWrite, SentForm, join_message, store_message};
 
