@@ -11,7 +11,6 @@ mod stream;
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{Changed, InPages, Present, expiry};
 use crate::coordinator::get::object_of;
-use crate::coordinator::put::needs_another;
 use crate::coordinator::started::StartedRead;
 use crate::coordinator::write_replicas::{Accepted, SentForm, WriteTargets};
 use crate::error::{DataTypeError, RequestError};
@@ -163,21 +162,13 @@ impl Coordinator {
         let _entered = self.admit_put()?;
         self.run_precommit(request.key.bucket, None)?;
         let topology = self.local.settled_topology(request.options.timeout_ms).await;
-        let object = if topology.is_alone()
-            || self.local.coordinates(&topology, request.key, &request.options)
-        {
-            let is_alone = topology.is_alone();
-            let updated = self.timed_update_here(Arc::clone(&topology), request).await;
-            if is_alone || !needs_another(&updated) {
-                updated?
-            } else {
-                match Box::pin(self.forward_update(topology, request)).await {
-                    Err(RequestError::AllNodesDown) => updated?,
-                    forwarded => forwarded?,
-                }
-            }
+        let object = if topology.is_alone() {
+            self.timed_update_here(topology, request).await?
         } else {
-            Box::pin(self.forward_update(topology, request)).await?
+            let has_vote = self.local.coordinates(&topology, request.key, &request.options);
+            let here = || self.timed_update_here(Arc::clone(&topology), request);
+            let forward = || self.forward_update(Arc::clone(&topology), request);
+            self.coordinate_or_forward(has_vote, here, forward).await?
         };
         match object.filter(|_| request.return_value) {
             Some(object) => {

@@ -43,14 +43,15 @@ impl<'a> Forwarded<'a> {
 }
 
 impl Forwarding {
-    pub(super) fn put(request: &PutRequest<'_>) -> Self {
+    /// A put whose value gets this entity tag.
+    pub(super) fn put(request: &PutRequest<'_>, tag: Bytes) -> Self {
         let mut payload = Vec::with_capacity(request.value.len() + 256);
         match &request.given {
             Some(object) => object.encode_into(&mut payload),
             None => {
                 let sibling = Sibling {
                     deleted: request.deleted,
-                    vtag: request.tag.clone(),
+                    vtag: tag,
                     meta: request.meta.clone(),
                     value: request.value.clone(),
                     ..Sibling::default()
@@ -296,7 +297,7 @@ mod tests {
             tag: Bytes::from_static(b"the value's"),
             given: None,
         };
-        let sent = Forwarding::put(&request);
+        let sent = Forwarding::put(&request, request.tag.clone());
         let Ok(Forwarded::Put(arrived)) = read(&sent.header, &sent.payload) else {
             panic!("not a put");
         };
@@ -309,7 +310,7 @@ mod tests {
         let siblings = smallvec![sibling("one"), sibling("two")];
         let object = Object { clock: clock(), siblings };
         let request = PutRequest::given(BucketRef::untyped(b"b").key(b"k"), object);
-        let sent = Forwarding::put(&request);
+        let sent = Forwarding::put(&request, request.tag.clone());
         let Ok(Forwarded::Put(arrived)) = read(&sent.header, &sent.payload) else {
             panic!("not a put");
         };

@@ -105,16 +105,45 @@ impl Coordinator {
         tokio::spawn(async move { self.coordinate_forwarded(forward, payload, reply).await });
     }
 
+    /// Has this node coordinate a write if it has a vote for the record, and another node otherwise.
+    /// Another node is tried as well if this one has written nothing for a reason that only it has
+    /// ([`needs_another`]). Boxes the future of `forward`, for which every connection would reserve space
+    /// otherwise.
+    pub(crate) async fn coordinate_or_forward<T, H, F>(
+        &self,
+        has_vote: bool,
+        here: impl FnOnce() -> H,
+        forward: impl FnOnce() -> F,
+    ) -> Result<T, RequestError>
+    where
+        H: Future<Output = Result<T, RequestError>>,
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        if !has_vote {
+            return Box::pin(forward()).await;
+        }
+        let written = here().await;
+        if !needs_another(&written) {
+            return written;
+        }
+        match Box::pin(forward()).await {
+            // No other node can coordinate, and the fault of this node tells the client more.
+            Err(RequestError::AllNodesDown) => written,
+            forwarded => forwarded,
+        }
+    }
+
     /// Has one of the candidates coordinate a put.
     pub(crate) async fn forward_put(
         &self,
         topology: Arc<Topology>,
-        request: &mut PutRequest<'_>,
+        request: &PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        if request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
-            request.tag = self.local.new_tag()?;
-        }
-        let forwarding = Forwarding::put(request);
+        let tag = match request.given.is_none() && !planted!(LeavesTagsToCoordinators) {
+            true => self.local.new_tag()?,
+            false => request.tag.clone(),
+        };
+        let forwarding = Forwarding::put(request, tag);
         let n_val = request.options.n_val;
         let timeout_ms = request.options.timeout_ms;
         let sloppy = request.options.sloppy_quorum != Some(false);

@@ -1,7 +1,6 @@
 //! Coordination of deletes. A delete is a put of a tombstone. Without a context it deletes what a read
 //! returns, so the coordinator first brings its own copy up to date.
 
-use super::needs_another;
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{Context, ObjectChange};
 use crate::coordinator::fence::Fence;
@@ -82,17 +81,13 @@ impl Coordinator {
     ) -> Result<Deleted, RequestError> {
         let _entered = self.admit_put()?;
         let topology = self.local.settled_topology(request.write.timeout_ms).await;
-        if self.local.coordinates(&topology, request.key, &request.write) {
-            let deleted = self.delete_here(Arc::clone(&topology), request).await;
-            if topology.is_alone() || !needs_another(&deleted) {
-                return deleted;
-            }
-            return match Box::pin(self.forward_delete(topology, request)).await {
-                Err(RequestError::AllNodesDown) => deleted,
-                forwarded => forwarded,
-            };
+        if topology.is_alone() {
+            return self.delete_here(topology, request).await;
         }
-        Box::pin(self.forward_delete(topology, request)).await
+        let has_vote = self.local.coordinates(&topology, request.key, &request.write);
+        let here = || self.delete_here(Arc::clone(&topology), request);
+        let forward = || self.forward_delete(Arc::clone(&topology), request);
+        self.coordinate_or_forward(has_vote, here, forward).await
     }
 
     /// Coordinates a delete on this node, and adds it to the request log.

@@ -112,20 +112,15 @@ impl Coordinator {
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
         }
-        if self.local.coordinates(&topology, request.key, &request.options) {
+        let request = &*request;
+        let has_vote = self.local.coordinates(&topology, request.key, &request.options);
+        let here = || async {
             // Boxed, because a task that may make a put has space for each request that it holds.
             let mut own = Box::new(request.clone());
-            let written = self.timed_put_here(Arc::clone(&topology), &mut own).await;
-            if !needs_another(&written) {
-                return written;
-            }
-            return match Box::pin(self.forward_put(topology, request)).await {
-                // No other node can coordinate, and the fault of this node tells the client more.
-                Err(RequestError::AllNodesDown) => written,
-                forwarded => forwarded,
-            };
-        }
-        Box::pin(self.forward_put(topology, request)).await
+            self.timed_put_here(Arc::clone(&topology), &mut own).await
+        };
+        let forward = || self.forward_put(Arc::clone(&topology), request);
+        self.coordinate_or_forward(has_vote, here, forward).await
     }
 
     /// Coordinates a put on this node, and adds it to the statistics and the request log. Takes the value

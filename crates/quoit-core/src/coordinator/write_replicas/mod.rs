@@ -238,21 +238,9 @@ impl<'a> WriteRun<'a> {
     /// Sends the write to a node, in the form that the write has.
     fn send(&mut self, node: NodeIndex) {
         self.sent.push(node);
-        let Some(peer) = self.topology.peer(node) else {
-            self.failed.push(node);
-            return;
-        };
-        let acks = acks(&self.made.quorums);
-        let Made { key, partition, sent, .. } = self.made;
-        let store = |replicated: &Replicated, grant: u64| {
-            let (header, lane) =
-                store_message(&self.topology, key.clone(), *partition, replicated, acks);
-            let header = data::Store { grant, ..header };
-            let object = &replicated.object;
-            peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node)
-        };
-        let sent = match sent {
-            SentForm::Object(replicated) => store(replicated, 0),
+        let Made { key, partition, sent, quorums, .. } = self.made;
+        let is_sent = match sent {
+            SentForm::Object(replicated) => self.send_object(node, replicated, 0),
             SentForm::Granted(granted) => {
                 // A primary that gave no grant would refuse the object. It is noted a hint instead.
                 let number = granted.grants.iter().find(|(primary, _)| *primary == node);
@@ -260,29 +248,39 @@ impl<'a> WriteRun<'a> {
                     self.failed.push(node);
                     return;
                 };
-                store(&granted.replicated, number.0)
+                self.send_object(node, &granted.replicated, number.0)
             }
             SentForm::Delta(sent) => {
                 let (header, lane) =
-                    join_message(&self.topology, key.clone(), *partition, sent, acks);
-                peer.send(data::METHOD_JOIN, &header, &sent.delta, lane, &self.replies, node)
+                    join_message(&self.topology, key.clone(), *partition, sent, acks(quorums));
+                let (delta, replies) = (&sent.delta, &self.replies);
+                self.topology.peer(node).is_some_and(|peer| {
+                    peer.send(data::METHOD_JOIN, &header, delta, lane, replies, node).is_ok()
+                })
             }
         };
-        match sent {
-            Ok(()) => self.waiting.push(node),
-            Err(_) => self.failed.push(node),
+        match is_sent {
+            true => self.waiting.push(node),
+            false => self.failed.push(node),
         }
+    }
+
+    /// Sends an object to a node, under the grant with this number or, for 0, without one. Returns false
+    /// if the node can't be reached.
+    fn send_object(&self, node: NodeIndex, replicated: &Replicated, grant: u64) -> bool {
+        let Some(peer) = self.topology.peer(node) else { return false };
+        let Made { key, partition, quorums, .. } = self.made;
+        let (header, lane) =
+            store_message(&self.topology, key.clone(), *partition, replicated, acks(quorums));
+        let header = data::Store { grant, ..header };
+        let object = &replicated.object;
+        peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node).is_ok()
     }
 
     /// Sends the current object to the nodes that can't use the delta.
     async fn send_whole(&mut self) -> Result<(), RequestError> {
-        let Made {
-            key,
-            partition,
-            sent: SentForm::Delta(SentDelta { n_val_class, .. }),
-            quorums,
-            ..
-        } = self.made
+        let Made { key, partition, sent: SentForm::Delta(SentDelta { n_val_class, .. }), .. } =
+            self.made
         else {
             return Ok(());
         };
@@ -306,15 +304,9 @@ impl<'a> WriteRun<'a> {
         };
         let object = Replicated::new(&decode(&stored)?, MergeRule::Causal, *n_val_class);
         for node in std::mem::take(&mut self.wanting) {
-            let (header, lane) =
-                store_message(&self.topology, key.clone(), *partition, &object, acks(quorums));
-            let peer = self.topology.peer(node);
-            let sent = peer.map(|peer| {
-                peer.send(data::METHOD_STORE, &header, &object.object, lane, &self.replies, node)
-            });
-            match sent {
-                Some(Ok(())) => self.waiting.push(node),
-                _ => self.fail(node),
+            match self.send_object(node, &object, 0) {
+                true => self.waiting.push(node),
+                false => self.fail(node),
             }
         }
         self.check();
