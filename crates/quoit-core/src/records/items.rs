@@ -17,15 +17,21 @@ pub(crate) trait Items {
 
 impl Records {
     /// Shows the items of a set or map in pages, as of one moment, and returns the digest of its
-    /// object; `None` if there is no live set or map in pages. May wait for the disk.
+    /// object; `None` if there is no live set or map in pages. `root` is the record's root, if the caller
+    /// has just read it. May wait for the disk.
     pub(crate) fn each_item(
         &self,
         at: &RecordAt<'_>,
+        mut root: Option<Record>,
         items: &mut dyn Items,
     ) -> Result<Option<u64>, StoreError> {
         for attempt in 0..ATTEMPT_COUNT {
-            let Fetch::Found(record) = self.engine.get(at, Access::Wait)? else {
-                return Ok(None);
+            let record = match root.take() {
+                Some(root) => root,
+                None => match self.engine.get(at, Access::Wait)? {
+                    Fetch::Found(record) => record,
+                    Fetch::Missing | Fetch::WouldBlock => return Ok(None),
+                },
             };
             let Some(paged) = live_one(&record) else { return Ok(None) };
             items.begin(&paged);

@@ -88,8 +88,8 @@ pub(crate) enum StoredForm {
     Missing,
     /// One value, with its digest.
     Whole(u64, Bytes),
-    /// Pages.
-    InPages,
+    /// Pages, of which this is the root.
+    InPages(Record),
 }
 
 impl Records {
@@ -125,7 +125,7 @@ impl Records {
         Ok((shown != Shown::WouldBlock).then_some(is_paged))
     }
 
-    /// Reads a record that is not in pages; `None` if the answer would have to wait for the disk.
+    /// Reads a record, but not its pages; `None` if the answer would have to wait for the disk.
     pub(crate) fn stored_form(
         &self,
         at: &RecordAt<'_>,
@@ -134,7 +134,7 @@ impl Records {
         let mut form = StoredForm::Missing;
         let mut look = |record: &RecordRef<'_>| {
             form = match PagedObject::is_one(record.value) {
-                true => StoredForm::InPages,
+                true => StoredForm::InPages(record.to_record()),
                 false => StoredForm::Whole(record.meta.digest, record.to_bytes()),
             };
         };

@@ -19,7 +19,6 @@ use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
-use quoit_store::engine::RecordAt;
 use std::time::Duration;
 
 /// Time that the other replicas have to confirm the local copy, once it has been streamed.
@@ -111,9 +110,17 @@ impl Coordinator {
             let read = OwnedRead::new(&read, name());
             Ok(StreamOutcome::Started(Box::new(StartedRead { read, known, started_us })))
         };
-        if let Some(own) = self.copy_unless_in_pages(&read.at)? {
-            return started(KnownAnswers { first: None, own: Some(own) });
-        }
+        let blocking = self.local.settings.blocking;
+        let form = wait_if_blocked(blocking, |access| {
+            Ok(self.local.records.stored_form(&read.at, access)?)
+        })?;
+        let root = match form {
+            StoredForm::InPages(root) => root,
+            StoredForm::Missing => return started(Copy::Missing.into()),
+            StoredForm::Whole(digest, object) => {
+                return started(Copy::Found(digest, Some(object)).into());
+            }
+        };
         let first = if topology.is_alone() {
             None
         } else {
@@ -124,8 +131,8 @@ impl Coordinator {
             }
         };
         let mut handing = SinkAdapter { sink, identity: identity_of(key, &encoded), read: None };
-        let blocking = self.local.settings.blocking;
-        let shown = blocking.in_place(|| self.local.records.each_item(&read.at, &mut handing))?;
+        let each = || self.local.records.each_item(&read.at, Some(root), &mut handing);
+        let shown = blocking.in_place(each)?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
             // The record was replaced by one that is not in pages, or all items were removed.
             return started(first.unwrap_or_else(|| FirstRound::of_own(&topology, name())).into());
@@ -146,17 +153,5 @@ impl Coordinator {
         self.note_get(key, (time_us, own_us), &found, &nodes);
         self.local.stats.data_types().record_get(datatype, time_us, sizes);
         Ok(StreamOutcome::Complete)
-    }
-
-    /// This node's copy of a record; `None` if it is in pages.
-    fn copy_unless_in_pages(&self, at: &RecordAt<'_>) -> Result<Option<Copy>, RequestError> {
-        let blocking = self.local.settings.blocking;
-        let form =
-            wait_if_blocked(blocking, |access| Ok(self.local.records.stored_form(at, access)?))?;
-        Ok(match form {
-            StoredForm::Missing => Some(Copy::Missing),
-            StoredForm::Whole(digest, object) => Some(Copy::Found(digest, Some(object))),
-            StoredForm::InPages => None,
-        })
     }
 }

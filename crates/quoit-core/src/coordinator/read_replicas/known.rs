@@ -27,6 +27,12 @@ impl From<FirstRound> for KnownAnswers {
     }
 }
 
+impl From<Copy> for KnownAnswers {
+    fn from(own: Copy) -> Self {
+        Self { first: None, own: Some(own) }
+    }
+}
+
 impl Coordinator {
     /// Continues a read that asked its first replicas at `started_us` on the monotonic clock, from where
     /// its timeout counts. Their answers count, and so do answers that still arrive.

@@ -51,7 +51,7 @@ fn a_set_is_shown_as_it_was_at_one_moment() {
     let at = place.at();
     assert!(update(&records, &at, &changes(0..2_000, true)));
     let mut meddler = Meddler { records: &records, at: &at, shown: Vec::new(), begun_count: 0 };
-    let digest = records.each_item(&at, &mut meddler).expect("a good disk");
+    let digest = records.each_item(&at, None, &mut meddler).expect("a good disk");
     let record = found(&records, &at).expect("a record");
     assert_eq!(digest, Some(record.meta.digest));
     assert_eq!(meddler.shown.into_iter().collect::<BTreeSet<_>>(), elements(&record));
