@@ -144,11 +144,7 @@ impl Coordinator {
             false => request.tag.clone(),
         };
         let forwarding = Forwarding::put(request, tag);
-        let n_val = request.options.n_val;
-        let timeout_ms = request.options.timeout_ms;
-        let sloppy = request.options.sloppy_quorum != Some(false);
-        let outcome =
-            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        let outcome = self.forward(topology, request.key, &request.options, forwarding).await?;
         Ok(outcome.object)
     }
 
@@ -159,10 +155,7 @@ impl Coordinator {
         request: &DataTypeRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let forwarding = Forwarding::update(request);
-        let WriteOptions { n_val, timeout_ms, sloppy_quorum, .. } = request.options;
-        let sloppy = sloppy_quorum != Some(false);
-        let outcome =
-            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        let outcome = self.forward(topology, request.key, &request.options, forwarding).await?;
         Ok(outcome.object)
     }
 
@@ -173,11 +166,7 @@ impl Coordinator {
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
         let forwarding = Forwarding::delete(request);
-        let n_val = request.write.n_val;
-        let timeout_ms = request.write.timeout_ms;
-        let sloppy = request.write.sloppy_quorum != Some(false);
-        let outcome =
-            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        let outcome = self.forward(topology, request.key, &request.write, forwarding).await?;
         Ok(if outcome.written { Deleted::Done } else { Deleted::Missing })
     }
 
@@ -187,17 +176,15 @@ impl Coordinator {
         &self,
         mut topology: Arc<Topology>,
         key: KeyRef<'_>,
-        n_val: Option<u32>,
-        sloppy: bool,
-        timeout_ms: Option<u32>,
+        options: &WriteOptions,
         mut forwarding: Forwarding,
     ) -> Result<ForwardOutcome, RequestError> {
-        let limit = u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        let limit = u64::from(options.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let deadline = Instant::now() + Duration::from_millis(limit);
         let mut tried: SmallVec<[NodeIndex; 4]> = SmallVec::new();
         let mut is_overload = false;
         loop {
-            let next = self.coordinator(&topology, key, n_val, sloppy, &tried)?;
+            let next = self.coordinator(&topology, key, options, &tried)?;
             let Some((node, peer)) = next else {
                 return Err(match is_overload {
                     true => RequestError::Overload,
@@ -246,14 +233,13 @@ impl Coordinator {
         &self,
         topology: &Topology,
         key: KeyRef<'_>,
-        n_val: Option<u32>,
-        sloppy: bool,
+        options: &WriteOptions,
         tried: &[NodeIndex],
     ) -> Result<Option<(NodeIndex, Arc<Peer>)>, RequestError> {
         let (partition, bucket_n_val) = self.local.partition_of(key)?;
-        let n_val =
-            n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
-        let voters = topology.readers(partition, ReplicaCount::all_filled(n_val), sloppy, tried);
+        let n_val = options.n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val));
+        let replicas = ReplicaCount::all_filled(n_val.unwrap_or(bucket_n_val));
+        let voters = topology.readers(partition, replicas, options.is_sloppy(), tried);
         let reachable = voters.iter().filter_map(|voter| {
             let peer = topology.peer(voter.node)?;
             Some((voter.primary == 0, cost_us(peer), voter.node, peer))
