@@ -47,7 +47,7 @@ fn start(cluster: &Cluster, node: usize, options: ReadOptions) -> StartedRead {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cold_read_asks_each_replica_once_and_the_disk_twice() {
+async fn a_cold_read_asks_each_replica_once_and_reads_the_disk_once() {
     let disks = disks(3);
     let cluster = Cluster::on_disks(&disks).await;
     let put = PutRequest { options: w(3), ..put_of(AT, "v") };
