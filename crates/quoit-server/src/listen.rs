@@ -183,9 +183,7 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
     let Stream::Tcp(stream) = stream else { return Some(stream) };
     // Boxed, because the task of every connection would reserve space for a handshake otherwise.
     let (via, accepted) = match protocol {
-        Protocol::PbTls => {
-            (AuditedInterface::Pb, Box::pin(context.gate.accept_pb(stream)).await)
-        }
+        Protocol::PbTls => (AuditedInterface::Pb, Box::pin(context.gate.accept_pb(stream)).await),
         _ => (AuditedInterface::Http, Box::pin(context.gate.accept_http(stream)).await),
     };
     match accepted {

@@ -233,7 +233,7 @@ impl<'a> ReadRun<'a> {
                     Err(fault) => return Err(fault.into()),
                 }
             }
-            if std::mem::take(&mut self.begins_late) {
+            if mem::take(&mut self.begins_late) {
                 self.hedge();
                 continue;
             }

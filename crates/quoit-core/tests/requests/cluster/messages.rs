@@ -110,6 +110,7 @@ async fn get(store: &ReplicatedStore, at: KeyRef<'_>) {
     let is_found = match store.get_in_place(at, &options, |found| found.is_some()).unwrap() {
         None => store.get(at, &options).await.unwrap().is_some(),
         Some(ShownInPlace::Answer(is_found)) => is_found,
+        Some(ShownInPlace::Started(started)) => store.finish_get(*started).await.unwrap().is_some(),
         Some(ShownInPlace::IfConfirmed(is_found, unconfirmed)) => {
             match store.confirm_read(unconfirmed).await.unwrap() {
                 Confirmation::Same => is_found,
