@@ -9,11 +9,10 @@ use crate::replica::WrittenObject;
 use crate::stats::Counter;
 use crate::stored::decode;
 use bytes::Bytes;
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::KeyRef;
 use quoit_model::props::{BucketProps, ReplMode};
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Fetch, RecordAt};
+use quoit_store::engine::{Access, RecordAt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -140,13 +139,9 @@ impl WriteHook {
     /// A queue entry with the object that was written just now, if it is small and can be read without
     /// waiting. Then each write of a key has an entry with its own object.
     fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> EntryReference {
-        match self.local.engine.get(at, Access::NoWait) {
-            Ok(Fetch::Found(record))
-                if record.value.len() <= held_bytes_max && !PagedObject::is_one(&record.value) =>
-            {
-                EntryReference::Object(record.value)
-            }
-            _ => EntryReference::ToFetch,
+        match self.local.records.object_at_hand(at, Access::NoWait) {
+            Some(object) if object.len() <= held_bytes_max => EntryReference::Object(object),
+            Some(_) | None => EntryReference::ToFetch,
         }
     }
 }

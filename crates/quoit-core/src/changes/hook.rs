@@ -7,10 +7,9 @@ use crate::replica::WrittenObject;
 use crate::stored::decode;
 use bytes::Bytes;
 use quoit_model::context::encode_context;
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
-use quoit_store::engine::{Access, Fetch, RecordAt};
+use quoit_store::engine::{Access, RecordAt};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -52,12 +51,11 @@ impl ChangeFeeds {
             (Some(_), _) => None,
             (None, WrittenObject::Encoded(written)) => context_of(&written.object),
             (None, WrittenObject::Decoded(object)) => Some(encode_context(&object.clock)),
-            (None, WrittenObject::Delta(_) | WrittenObject::InPlace) => {
-                match self.local.engine.get(at, Access::NoWait) {
-                    Ok(Fetch::Found(record)) => context_of(&record.value),
-                    _ => None,
-                }
-            }
+            (None, WrittenObject::Delta(_) | WrittenObject::InPlace) => self
+                .local
+                .records
+                .object_at_hand(at, Access::NoWait)
+                .and_then(|object| context_of(&object)),
         };
         let key = Bytes::copy_from_slice(at.encoded);
         log.append(key, is_delete, context.unwrap_or_default(), self.local.clock.unix_us());
@@ -83,13 +81,10 @@ impl ChangeFeeds {
     }
 }
 
-/// Causal context of a stored object; `None` for objects in pages and damaged ones.
-fn context_of(stored: &Bytes) -> Option<Bytes> {
-    if let Some(plain) = PlainObject::read(stored) {
+/// Causal context of an encoded object; `None` if the object is damaged.
+fn context_of(object: &Bytes) -> Option<Bytes> {
+    if let Some(plain) = PlainObject::read(object) {
         return Some(encode_context(&plain.clock));
     }
-    if PagedObject::is_one(stored) {
-        return None;
-    }
-    decode(stored).ok().map(|object| encode_context(&object.clock))
+    decode(object).ok().map(|object| encode_context(&object.clock))
 }

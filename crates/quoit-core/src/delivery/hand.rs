@@ -3,11 +3,11 @@
 use super::RecordDelivery;
 use super::paged::SentInPages;
 use crate::error::RequestError;
+use crate::records::{is_object, is_sent_by_pages};
 use crate::replica::merge_rule;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Reply};
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
@@ -152,8 +152,8 @@ impl RecordDelivery {
         partition: Partition,
         wanted: Vec<&(Bytes, Record)>,
     ) -> Result<HandedCounts, TransferError> {
-        let is_in_pages = |record: &&(Bytes, Record)| PagedObject::is_one(&record.1.value);
-        let (large, small): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_in_pages);
+        let (large, small): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|(_, record)| is_sent_by_pages(record));
         let mut handed = self.deliver_all(peer, partition, &small).await?;
         for record in large {
             self.throttle.check_outbound()?;
@@ -176,7 +176,7 @@ impl RecordDelivery {
         partition: Partition,
         record: &(Bytes, Record),
     ) -> Result<Option<u64>, TransferError> {
-        let (key, _) = record;
+        let (key, root) = record;
         let mut sent = self.hand_pages(peer, partition, record).await?;
         if sent == SentInPages::InPages {
             if let Some(byte_count) = self.replica.merge_by_ranges(peer, partition, key).await? {
@@ -188,7 +188,8 @@ impl RecordDelivery {
         if let SentInPages::Done(byte_count) = sent {
             return Ok(Some(byte_count));
         }
-        let Some(whole) = self.whole_record(partition, key).await? else { return Ok(None) };
+        let whole = self.whole_record(partition, key, root.clone()).await?;
+        let Some(whole) = whole else { return Ok(None) };
         let delivered = self.deliver_all(peer, partition, &[&(key.clone(), whole)]).await?;
         Ok(Some(delivered.byte_count))
     }
@@ -284,6 +285,7 @@ impl RecordDelivery {
         };
         let mut told = Vec::new();
         if causal
+            && is_object(&record.value)
             && let Ok(object) = Object::decode(&record.value)
             && !object.has_data_type()
         {

@@ -14,7 +14,7 @@ use super::RecordDelivery;
 use super::hand::{TransferError, call};
 use crate::error::RequestError;
 use crate::placement::Place;
-use crate::records::{ChangedPages, PassEnd, Records, SentPages};
+use crate::records::{ChangedPages, PassEnd, Records, SentPages, is_object};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer};
@@ -326,17 +326,21 @@ impl RecordDelivery {
         Ok(self.local.settings.blocking.behind(on_record).await?)
     }
 
-    /// Reads the whole of a record that was read as a root; `None` if it is gone, or its pages are
+    /// Returns the whole of a record that a fold has returned; `None` if it is gone, or its pages are
     /// damaged. In the latter case another node that has the record hands it over.
     pub(crate) async fn whole_record(
         &self,
         partition: Partition,
         key: &Bytes,
+        record: Record,
     ) -> Result<Option<Record>, TransferError> {
+        if is_object(&record.value) {
+            return Ok(Some(record));
+        }
         let (records, key) = (Arc::clone(&self.local.records), key.clone());
         let read = move || {
             let place = Place::new(&key, partition)?;
-            match records.get_whole(&place.at()) {
+            match records.get(&place.at()) {
                 Err(StoreError::Corrupt { path, offset, reason }) => {
                     tracing::error!(%path, offset, %reason, "a record in pages is damaged");
                     Ok(None)

@@ -11,7 +11,7 @@ use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::object::Object;
 use quoit_number::length_u32;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
+use quoit_store::engine::{Access, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
@@ -76,11 +76,11 @@ impl RecordDelivery {
     /// True if this node's copy supersedes an object with that clock. False if that can't be told.
     fn has_superseded(&self, at: &RecordAt<'_>, clock: &Bytes) -> bool {
         let Ok(clock) = Object::decode_clock(clock) else { return false };
-        let Ok(Fetch::Found(record)) = self.local.engine.get(at, Access::Wait) else {
+        let Some(object) = self.local.records.object_at_hand(at, Access::Wait) else {
             return false;
         };
         let supersedes = |own: Object| own.supersedes(&clock) || planted!(TakesAnyForSuperseded);
-        Object::decode(&record.value).is_ok_and(supersedes)
+        Object::decode(&object).is_ok_and(supersedes)
     }
 
     pub(crate) fn serve_deliver(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {

@@ -21,13 +21,12 @@ use crate::delivery::hand::{BATCH_BYTES, call, meta_of};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::reap_records::ReapRecord;
-use crate::records::{Records, clock_of};
+use crate::records::{Records, clock_of, has_ranges};
 use crate::replica::Replicated;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::context::encode_context;
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, Record};
@@ -195,7 +194,7 @@ impl AntiEntropy {
                 if difference.theirs.is_some() {
                     let ours: Vec<_> = records.collect();
                     match ours[..] {
-                        [(_, key, record)] if PagedObject::is_one(&record.value) => {
+                        [(_, key, record)] if has_ranges(record) => {
                             plan.by_ranges.push((tag, key.clone()));
                         }
                         _ => plan.pull.push(tag),

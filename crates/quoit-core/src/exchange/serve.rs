@@ -7,12 +7,12 @@ use super::walk::{RANGE_COUNT_MAX, answer};
 use crate::delivery::hand::{BATCH_BYTES, Objects};
 use crate::error::RequestError;
 use crate::placement::Place;
+use crate::records::is_sent_by_pages;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::merge_rule;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, NodeId, Responder};
 use quoit_model::context::decode_context;
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
@@ -124,7 +124,7 @@ impl AntiEntropy {
             }
             let mut known = known.remove(&tag).unwrap_or_default();
             let is_for_pages = |key: &Bytes, record: &Record| {
-                takes_pages && !known.contains_key(key) && PagedObject::is_one(&record.value)
+                takes_pages && !known.contains_key(key) && is_sent_by_pages(record)
             };
             let records = self.pulled_records(partition, tag, from, &is_for_pages)?;
             for (key, record) in records {
@@ -181,13 +181,7 @@ impl AntiEntropy {
                 place.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at().identity;
             self.hints.note(to, (partition, identity));
         }
-        if !now.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
-            return Ok(now);
-        }
-        let mut records =
-            self.local.records.tagged(partition, &tags).map_err(RequestError::from)?;
-        records.retain(|(key, _)| !later.iter().any(|(other, _)| other == key));
-        Ok(records)
+        Ok(self.local.records.complete(partition, now).map_err(RequestError::from)?)
     }
 
     /// Decides which side has the newer version of a record. Concurrent versions, and versions whose

@@ -7,11 +7,11 @@ use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::map_work::NodeWork;
 use crate::placement::{Place, object_props};
+use crate::records::is_object;
 use crate::stats::{LongRequest, UnderWay};
 use bytes::Bytes;
 use prost::Message;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::etf::{Limits, Term};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::key_bounds::KeyBounds;
@@ -163,9 +163,7 @@ impl RecordVisitor for MapVisitor<'_, '_> {
     fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
         match record {
             _ if self.mapper.has_failed() || self.fault.is_err() => {}
-            Visited::Found(record)
-                if !self.mapper.leaves_all() && !PagedObject::is_one(record.value) =>
-            {
+            Visited::Found(record) if !self.mapper.leaves_all() && is_object(record.value) => {
                 let input = || input_of(self.held.bucket, encoded);
                 self.fault = self.mapper.take(self.props, record, input);
             }

@@ -5,20 +5,18 @@ use super::scan::{Chunk, Held, READ_COST};
 use super::sources::{Order, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::placement::Place;
-use crate::records::{clock_of, size_of};
 use bytes::Bytes;
 use prost::Message;
 use quoit_model::clock::VersionVector;
 use quoit_model::context::encode_context;
 use quoit_model::data_type::clock_in_riak;
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::encode_riak_object;
 use quoit_model::segments::Segments;
 use quoit_number::length_u32;
-use quoit_store::engine::{Access, Fetch, Record, RecordMeta};
+use quoit_store::engine::RecordMeta;
 use quoit_wire::internode::data::{
     KeySpan, RecordSpan, RecordSummary, Scan, ScanSpan, Scanned, SegmentSpan,
 };
@@ -135,7 +133,7 @@ impl Listings {
             }
             chunk.looked_at_count += READ_COST;
             let partition = held.partition(encoded);
-            let Some((record, mut summary)) = self.summary(encoded, partition, span.riak_form)?
+            let Some((digest, mut summary)) = self.summary(encoded, partition, span.riak_form)?
             else {
                 return Ok(());
             };
@@ -145,7 +143,7 @@ impl Listings {
             summary.key = encoded.slice_ref(key);
             chunk.push(summary.encode_to_vec().into());
             if span.reap && summary.tombstone {
-                to_reap.push((encoded.clone(), partition, record.meta.digest));
+                to_reap.push((encoded.clone(), partition, digest));
             }
             Ok(())
         };
@@ -154,40 +152,32 @@ impl Listings {
         Ok(scanned)
     }
 
-    /// A record and its summary; `None` if it has gone. A damaged record is left out: reads and
-    /// background verification repair it.
+    /// The digest of a record and its summary; `None` if the record has gone. A damaged record is left
+    /// out: reads and background verification repair it.
     fn summary(
         &self,
         encoded: &Bytes,
         partition: Partition,
         riak_form: bool,
-    ) -> Result<Option<(Record, RecordSummary)>, RequestError> {
+    ) -> Result<Option<(u64, RecordSummary)>, RequestError> {
         let place = Place::new(encoded, partition)?;
-        let Fetch::Found(record) = self.local.engine.get(&place.at(), Access::Wait)? else {
-            return Ok(None);
-        };
-        let is_paged = PagedObject::is_one(&record.value);
-        let object = match is_paged {
-            true => PagedObject::decode(&record.value).ok().map(|paged| paged.object().clone()),
-            false => Object::decode(&record.value).ok(),
-        };
-        let Some(object) = object else { return Ok(None) };
-        let clock = clock_of(&record);
-        // A record in pages is not assembled only to find its size in Riak's form.
-        let size_bytes = match riak_form && !is_paged {
-            true => riak_size_of(&object),
-            false => size_of(&record),
+        let Some(outline) = self.local.records.outline(&place.at())? else { return Ok(None) };
+        let clock = &outline.clock;
+        // A large set or map is not assembled only to find its size in Riak's form.
+        let size_bytes = match &outline.object {
+            Some(object) if riak_form => riak_size_of(object),
+            Some(_) | None => outline.size_bytes,
         };
         let summary = RecordSummary {
             key: Bytes::new(),
-            riak_clock: if riak_form { riak_clock_of(&clock) } else { Bytes::new() },
-            clock: encode_context(&clock),
-            sibling_count: length_u32(object.siblings.len()),
+            riak_clock: if riak_form { riak_clock_of(clock) } else { Bytes::new() },
+            clock: encode_context(clock),
+            sibling_count: length_u32(outline.sibling_count),
             size_bytes,
-            modified_secs: object.last_modified_us() / 1_000_000,
-            tombstone: record.meta.tombstone,
+            modified_secs: outline.last_modified_us / 1_000_000,
+            tombstone: outline.meta.tombstone,
         };
-        Ok(Some((record, summary)))
+        Ok(Some((outline.meta.digest, summary)))
     }
 }
 

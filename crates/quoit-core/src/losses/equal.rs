@@ -213,7 +213,7 @@ impl LossRecovery {
         for (key, record) in records {
             let Ok(place) = Place::new(&key, partition) else { continue };
             if self.is_dropped(&key, fates) {
-                self.local.records.remove_unchanged(&place.at(), record.meta.digest)?;
+                self.local.records.delete(&place.at(), record.meta.digest)?;
                 dropped_count += 1;
             }
         }

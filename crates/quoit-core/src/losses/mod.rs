@@ -223,7 +223,7 @@ impl LossRecovery {
                 let fate = n_val_of(&state, &key).and_then(|n_val| by_n_val.get(&n_val));
                 if fate == Some(&Fate::Dropped) {
                     let place = Place::new(&key, partition)?;
-                    self.local.records.remove_unchanged(&place.at(), record.meta.digest)?;
+                    self.local.records.delete(&place.at(), record.meta.digest)?;
                 }
             }
         }

@@ -20,6 +20,7 @@
 
 mod change;
 mod items;
+mod outline;
 mod pages;
 mod part;
 mod ranges;
@@ -45,13 +46,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use change::NewForm;
 pub(crate) use items::Items;
+pub(crate) use outline::{
+    RecordOutline, clock_of, has_ranges, is_object, is_sent_by_pages, size_of,
+};
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
 pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
 pub(crate) use staged::{StagedCallbacks, StagedOutcome, StagedPages};
 use together::whole_in;
-pub(crate) use together::{clock_of, size_of};
 
 /// Number of attempts to read pages without a transaction. After them a transaction keeps writers away.
 const ATTEMPT_COUNT: usize = 3;
@@ -316,7 +319,7 @@ impl Records {
     }
 
     /// As [`PointAccess::update`] for every record. Pages are assembled for the change function.
-    pub(crate) fn update_whole(
+    pub(crate) fn apply(
         &self,
         at: &RecordAt<'_>,
         before: Before,

@@ -195,11 +195,7 @@ impl Records {
 
     /// Removes a record with all its pages if it still has this digest. True if the record is gone,
     /// also if it was gone before.
-    pub(crate) fn remove_unchanged(
-        &self,
-        at: &RecordAt<'_>,
-        digest: u64,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn delete(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
         let mut is_gone = true;
         let removed = self.update_plain(at, Before::Front, Access::Wait, &mut |stored, _| {
             is_gone = planted!(RemovesChangedStrays)

@@ -4,10 +4,8 @@ use super::pages::{PageFault, ReadPages, WrittenPages, tag_of_page};
 use super::{ATTEMPT_COUNT, QUICK_PAGES_MAX, Records, encoded, read_root};
 use crate::placement::Place;
 use bytes::Bytes;
-use quoit_model::clock::VersionVector;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, Partition};
-use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Fetch, Interrupted, Record, RecordAt, Transaction};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -18,7 +16,7 @@ const OWNER_COUNT: usize = 64;
 
 impl Records {
     /// Reads a record as a whole object, in whichever form it is stored. May wait for the disk.
-    pub(crate) fn get_whole(&self, at: &RecordAt<'_>) -> Result<Option<Record>, StoreError> {
+    pub(crate) fn get(&self, at: &RecordAt<'_>) -> Result<Option<Record>, StoreError> {
         let fetched = match self.engine.get(at, Access::Wait)? {
             Fetch::Found(root) if PagedObject::is_one(&root.value) => {
                 self.whole(at, root, Access::Wait)?
@@ -31,7 +29,8 @@ impl Records {
         })
     }
 
-    /// Records with the given tags in their stored form, for a look at their clocks ([`clock_of`]).
+    /// Records with the given tags in their stored form, for a look at their clocks
+    /// ([`clock_of`](super::clock_of)).
     pub(crate) fn tagged_roots(
         &self,
         partition: Partition,
@@ -50,7 +49,7 @@ impl Records {
         tags: &[Tag],
     ) -> Result<Vec<(Bytes, Record)>, StoreError> {
         match self.engine.compared() {
-            Some(compared) => self.together(partition, compared.tagged(partition, tags)?),
+            Some(compared) => self.complete(partition, compared.tagged(partition, tags)?),
             None => Ok(Vec::new()),
         }
     }
@@ -92,9 +91,9 @@ impl Records {
         Ok(owners)
     }
 
-    /// Assembles the records in pages among `entries`; records that were removed in the meantime are
-    /// left out.
-    fn together(
+    /// The whole objects of records that were read in their stored form. Records that were removed in the
+    /// meantime are left out.
+    pub(crate) fn complete(
         &self,
         partition: Partition,
         mut entries: Vec<(Bytes, Record)>,
@@ -187,22 +186,4 @@ pub(super) fn whole_in(
     let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
     let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
     Ok(Some(Record { meta: stored.meta, value: encoded(&object) }))
-}
-
-/// Bytes of a record with all its pages.
-pub(crate) fn size_of(record: &Record) -> u64 {
-    let pages = match PagedObject::is_one(&record.value) {
-        true => PagedObject::decode(&record.value).map_or(0, |paged| paged.root().page_bytes()),
-        false => 0,
-    };
-    record.value.len() as u64 + pages
-}
-
-/// Version vector of a record in its stored form; empty if it can't be read.
-pub(crate) fn clock_of(record: &Record) -> VersionVector {
-    if PagedObject::is_one(&record.value) {
-        let paged = PagedObject::decode(&record.value);
-        return paged.map(|paged| paged.object().clock.clone()).unwrap_or_default();
-    }
-    Object::decode_clock(&record.value).unwrap_or_default()
 }

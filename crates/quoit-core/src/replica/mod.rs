@@ -374,7 +374,7 @@ fn reap(records: &Records, at: &RecordAt<'_>, digest: u64) -> Result<bool, Store
         Some(record) if record.meta.tombstone && record.meta.digest == digest => Decision::Remove,
         _ => Decision::Keep,
     };
-    let applied = records.update_whole(at, Before::Read, Access::Wait, &mut same)?;
+    let applied = records.apply(at, Before::Read, Access::Wait, &mut same)?;
     Ok(matches!(applied, Applied::Written(_)))
 }
 

@@ -318,7 +318,7 @@ impl Replica {
             }
         };
         let applied =
-            self.local.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
+            self.local.records.apply(&at, Before::Read, Access::Wait, &mut change)?;
         outcome?;
         let is_written = matches!(applied, Applied::Written(_));
         if let Some(meta) = rest_meta.filter(|meta| meta.tombstone && is_written) {

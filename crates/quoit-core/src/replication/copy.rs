@@ -13,7 +13,6 @@ use crate::replica::{ApplyOutcome, Replicated, merge_rule};
 use crate::transfer::damage::Damage;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
@@ -91,10 +90,7 @@ impl Replication {
         let mut copied = CopiedPage { records: Vec::new(), next: page.next.map(|next| next.0) };
         let mut byte_count = 0;
         for (key, record) in page.records {
-            let whole = match PagedObject::is_one(&record.value) {
-                true => self.delivery.whole_record(partition, &key).await?,
-                false => Some(record),
-            };
+            let whole = self.delivery.whole_record(partition, &key, record).await?;
             // The record may have gone in the meantime.
             let Some(record) = whole else { continue };
             byte_count += record.value.len() as u64;

@@ -4,13 +4,11 @@ use super::kept::KeptPart;
 use super::{KEPT_SIZE, PartName, REFRESH_INTERVAL, RiakTrees};
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
-use crate::records::clock_of;
+use crate::records::RecordOutline;
 use crate::refusal::{Refusal, refuse};
-use crate::stored::decode;
 use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::data_type::clock_in_riak;
-use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_riak::Tree;
@@ -185,11 +183,9 @@ impl RiakTrees {
 
 /// A record in the form of an answer; `None` if it is damaged.
 fn tree_record(key: Bytes, record: &Record) -> Option<TreeRecord> {
-    let modified_us = match PagedObject::is_one(&record.value) {
-        true => PagedObject::decode(&record.value).ok()?.object().last_modified_us(),
-        false => decode(&record.value).ok()?.last_modified_us(),
-    };
+    let outline = RecordOutline::of(record)?;
     let mut clock = Vec::new();
-    encode_riak_clock(&clock_in_riak(&clock_of(record)), &mut clock);
-    Some(TreeRecord { key, clock: clock.into(), modified_secs: modified_us / 1_000_000 })
+    encode_riak_clock(&clock_in_riak(&outline.clock), &mut clock);
+    let modified_secs = outline.last_modified_us / 1_000_000;
+    Some(TreeRecord { key, clock: clock.into(), modified_secs })
 }

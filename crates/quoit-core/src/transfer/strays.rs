@@ -198,7 +198,7 @@ impl Transfers {
                 all_went = false;
                 continue;
             }
-            all_went &= self.local.records.remove_unchanged(&place.at(), *digest)?;
+            all_went &= self.local.records.delete(&place.at(), *digest)?;
         }
         Ok(all_went)
     }

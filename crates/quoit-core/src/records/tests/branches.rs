@@ -116,7 +116,7 @@ proptest! {
                 }
                 MapStep::Remove => {
                     let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-                    records.update_whole(&at, Before::Front, Access::Wait, &mut change)
+                    records.apply(&at, Before::Front, Access::Wait, &mut change)
                         .expect("the disk is good");
                     prop_assert_eq!(page_count(&*engine, &name), 0);
                     model = None;

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 mod branches;
 mod moments;
+mod outline;
 mod staged;
 
 const PARTITION: Partition = Partition(3);
@@ -177,7 +178,7 @@ fn records_read_like_sets<E: Engine + 'static>(
                 let place = Place::new(&names[record], PARTITION).expect("a good name");
                 let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
                 records
-                    .update_whole(&place.at(), Before::Front, Access::Wait, &mut change)
+                    .apply(&place.at(), Before::Front, Access::Wait, &mut change)
                     .expect("the disk is good");
                 prop_assert_eq!(page_count(&*engine, &names[record]), 0);
                 model[record] = None;
@@ -275,7 +276,7 @@ fn a_changed_whole_object_is_divided_into_pages_again() {
         Decision::Put(RecordMeta::of(&object, 3))
     };
     let before = engine.stats().disk_bytes;
-    records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
+    records.apply(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
     let written = engine.stats().disk_bytes - before;
     assert!(written < 8 << 10, "{written} bytes: only the page that differs, and the root");
     assert_eq!(page_count(&*engine, &name), pages);
@@ -287,7 +288,7 @@ fn a_changed_whole_object_is_divided_into_pages_again() {
         plain.encode_into(out);
         Decision::Put(RecordMeta::of(&plain, 3))
     };
-    records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
+    records.apply(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
     assert_eq!(page_count(&*engine, &name), 0);
     assert_eq!(found(&records, &place.at()).expect("a record").value, encoded(&plain));
 }
@@ -355,7 +356,7 @@ fn a_call_that_must_not_wait_puts_no_large_record_together() {
             change_count += 1;
             Decision::Keep
         };
-        let changed = records.update_whole(&place.at(), Before::Read, Access::NoWait, &mut change);
+        let changed = records.apply(&place.at(), Before::Read, Access::NoWait, &mut change);
         let expected = if is_shown { Applied::Kept } else { Applied::WouldBlock };
         assert_eq!((changed.expect("good"), change_count), (expected, usize::from(is_shown)));
         assert_eq!(
