@@ -53,7 +53,7 @@ pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
 pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
-pub(crate) use staged::{StagedCallbacks, StagedOutcome, StagedPages};
+pub(crate) use staged::{NeededPages, StagedCallbacks, StagedOutcome, StagedPages, StagedRoot};
 use together::whole_in;
 
 /// Number of attempts to read pages without a transaction. After them a transaction keeps writers away.
@@ -76,6 +76,9 @@ pub(crate) struct Records {
     /// Generations of pages that other nodes have sent and that have no root yet.
     staged: Mutex<BTreeSet<u64>>,
 }
+
+/// Merges a stored and an incoming object.
+type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
 /// Result of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

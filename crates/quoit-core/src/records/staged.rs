@@ -7,9 +7,10 @@
 //! [`Records::clear_staged`] finds the note at the next start and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
-use super::{COLLECTED_COUNT, NewForm, Records, decoded, put_root, read_root};
+use super::{COLLECTED_COUNT, Merge, NewForm, Records, decoded, put_root, read_root};
 use crate::placement::Place;
 use bytes::Bytes;
+use quoit_model::data_type::CausalClock;
 use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
 use quoit_model::hash::{KeyHash, Partition, Placement};
 use quoit_model::key::{BucketRef, KeyRef};
@@ -34,6 +35,24 @@ pub(crate) struct StagedPages {
     pub(crate) generation: u64,
 }
 
+/// Pages that a node needs of a record that another node has in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NeededPages {
+    /// None: this node has the same record. Nothing is known about its sync.
+    Nothing,
+    /// This node has another version in pages, which can be compared with the other by ranges.
+    Ranges,
+    All,
+}
+
+/// Root of staged pages, as their sender describes it.
+pub(crate) struct StagedRoot<'a> {
+    pub(crate) stored: &'a Bytes,
+    pub(crate) meta: RecordMeta,
+    /// Bytes of the pages that were staged for it.
+    pub(crate) page_bytes: u64,
+}
+
 /// Result of putting staged pages in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StagedOutcome {
@@ -50,13 +69,27 @@ pub(crate) enum StagedOutcome {
 
 /// Decisions of the surrounding store that [`Records::finish_staged`] needs.
 pub(crate) struct StagedCallbacks<'a> {
-    /// The reason why a record must not be stored where none is stored at present; `None` if it may be.
-    pub(crate) refused: &'a dyn Fn() -> Option<StagedOutcome>,
+    /// The reason why a record with this clock must not be stored where none is stored at present; `None`
+    /// if it may be.
+    pub(crate) refused: &'a dyn Fn(&CausalClock) -> Option<StagedOutcome>,
     /// Merges the stored object with the staged one.
-    pub(crate) merged: &'a dyn Fn(&Object, &Object) -> Object,
+    pub(crate) merged: &'a Merge<'a>,
 }
 
 impl Records {
+    /// Says which pages this node needs of a record that another node has in pages, with this digest.
+    pub(crate) fn needed_pages(
+        &self,
+        at: &RecordAt<'_>,
+        digest: u64,
+    ) -> Result<NeededPages, StoreError> {
+        Ok(match self.engine.get(at, Access::Wait)? {
+            Fetch::Found(stored) if stored.meta.digest == digest => NeededPages::Nothing,
+            Fetch::Found(stored) if PagedObject::is_one(&stored.value) => NeededPages::Ranges,
+            Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => NeededPages::All,
+        })
+    }
+
     /// Begins to stage pages of a record: chooses a generation and stores a note of it. `None` if the
     /// record's name is too long for pages.
     pub(crate) fn begin_staged(
@@ -190,16 +223,18 @@ impl Records {
     pub(crate) fn finish_staged(
         &self,
         staged: &StagedPages,
-        root: PagedObject,
-        n_val_class: u8,
+        root: &StagedRoot<'_>,
         around: &StagedCallbacks<'_>,
     ) -> Result<StagedOutcome, StoreError> {
         self.assert_staged(staged);
-        let Ok(place) = Place::new(&staged.key, staged.partition) else {
+        let (Ok(place), Some((paged, clock))) =
+            (Place::new(&staged.key, staged.partition), root.read())
+        else {
             return Ok(StagedOutcome::NeedsWhole);
         };
         let at = place.at();
-        let paged = root.with_generation(staged.generation);
+        let n_val_class = root.meta.n_val_class;
+        let paged = paged.with_generation(staged.generation);
         // Only this transfer writes pages of this generation.
         let mut read = ReadPages::new(&*self.engine, &at, staged.generation, Access::Wait);
         match paged.check_pages(&mut read) {
@@ -212,7 +247,8 @@ impl Records {
         }
         let mut outcome = Ok(RecordMeta::of(paged.object(), n_val_class));
         let applied = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
-            outcome = unite(transaction, &at, &paged, n_val_class, around)?;
+            let refused = || (around.refused)(&clock);
+            outcome = unite(transaction, &at, &paged, n_val_class, &refused, around.merged)?;
             Ok(())
         });
         match (applied, outcome) {
@@ -229,6 +265,17 @@ impl Records {
             (Err(StoreError::Corrupt { .. }), _) => Ok(StagedOutcome::NeedsWhole),
             (Err(fault), _) => Err(fault),
         }
+    }
+}
+
+impl StagedRoot<'_> {
+    /// Decodes the root; `None` if it is damaged, or does not belong to the staged pages or its metadata.
+    fn read(&self) -> Option<(PagedObject, CausalClock)> {
+        let paged = PagedObject::decode(self.stored).ok()?;
+        let clock = paged.causal_clock().ok()?;
+        let is_it = self.meta.digest == paged.object().digest()
+            && paged.root().page_bytes() == self.page_bytes;
+        is_it.then_some((paged, clock))
     }
 }
 
@@ -271,11 +318,12 @@ fn unite(
     at: &RecordAt<'_>,
     paged: &PagedObject,
     n_val_class: u8,
-    around: &StagedCallbacks<'_>,
+    refused: &dyn Fn() -> Option<StagedOutcome>,
+    merged: &Merge<'_>,
 ) -> Result<Result<RecordMeta, StagedOutcome>, Interrupted> {
     let told = RecordMeta::of(paged.object(), n_val_class);
     let Some(stored) = transaction.get(at)? else {
-        if let Some(unstaged) = (around.refused)() {
+        if let Some(unstaged) = refused() {
             return Ok(Err(unstaged));
         }
         return put_root(transaction, at, paged, told).map(|()| Ok(told));
@@ -288,7 +336,7 @@ fn unite(
     }
     let ours = decoded(at, &stored.value)?;
     let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
-    let becomes = merge_staged_with_whole(paged, &ours, n_val_class, &mut pages, around);
+    let becomes = merge_staged_with_whole(paged, &ours, n_val_class, &mut pages, merged);
     let becomes = becomes.map_err(|fault| fault.interrupts(at))?;
     let Some(meta) = becomes.meta() else { return Ok(Err(StagedOutcome::Known)) };
     match becomes {
@@ -308,7 +356,7 @@ fn merge_staged_with_whole(
     ours: &Object,
     n_val_class: u8,
     pages: &mut WrittenPages<'_, '_>,
-    around: &StagedCallbacks<'_>,
+    merge: &Merge<'_>,
 ) -> Result<NewForm, PageFault> {
     Ok(match paged.merge(OtherCopy::Whole(ours), pages)? {
         PagesMerged::Known => {
@@ -319,7 +367,7 @@ fn merge_staged_with_whole(
         PagesMerged::Paged(merged) => NewForm::paged(merged, n_val_class, pages)?,
         PagesMerged::Whole(object) => NewForm::whole(&object, n_val_class),
         PagesMerged::NeedsWhole => {
-            let merged = (around.merged)(ours, &paged.whole(pages)?);
+            let merged = merge(ours, &paged.whole(pages)?);
             match paged.clone().replace(&merged, pages)? {
                 Some(paged) => {
                     NewForm::Paged(RecordMeta::of(&merged, n_val_class), Box::new(paged))

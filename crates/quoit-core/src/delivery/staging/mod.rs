@@ -11,17 +11,19 @@ use super::RecordDelivery;
 use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::placement::Place;
-use crate::records::{ChangedPages, StagedCallbacks, StagedOutcome, StagedPages};
+use crate::records::{
+    ChangedPages, NeededPages, StagedCallbacks, StagedOutcome, StagedPages, StagedRoot,
+};
 use crate::refusal::{Refusal, refuse};
 use crate::replica::Reaped;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_cluster::{IncomingRequest, NodeId, Responder};
 use quoit_model::data_type::CausalClock;
-use quoit_model::data_type::pages::{ItemHash, PageName, PagedObject};
+use quoit_model::data_type::pages::{ItemHash, PageName};
 use quoit_model::hash::Partition;
 use quoit_number::length_u32;
-use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
+use quoit_store::engine::{Access, RecordAt, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::staging::{
     DropStaging, FinishStaging, OpenStaging, PagesStaged, StagePages, StagingDecision,
@@ -181,15 +183,14 @@ impl RecordDelivery {
     fn open_staging_of(&self, open: &OpenStaging, from: NodeId) -> Result<Opened, Refusal> {
         let place = self.local.place(&open.key, open.partition)?;
         let at = place.at();
-        match self.local.engine.get(&at, Access::Wait).map_err(RequestError::from)? {
-            Fetch::Found(stored) if stored.meta.digest == open.digest => {
+        let needed = self.local.records.needed_pages(&at, open.digest);
+        match needed.map_err(RequestError::from)? {
+            NeededPages::Nothing => {
                 self.local.engine.sync().map_err(RequestError::from)?;
                 return Ok(Opened::Told(StagingDecision::Known));
             }
-            Fetch::Found(stored) if PagedObject::is_one(&stored.value) => {
-                return Ok(Opened::Told(StagingDecision::InPages));
-            }
-            Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => {}
+            NeededPages::Ranges => return Ok(Opened::Told(StagingDecision::InPages)),
+            NeededPages::All => {}
         }
         let room = self.stagings.0.lock().begin_opening(&open.key);
         if room != StagingDecision::Open {
@@ -318,24 +319,18 @@ impl RecordDelivery {
         page_bytes: u64,
     ) -> Result<StagedOutcome, RequestError> {
         let record = &finish.record;
-        let Ok(paged) = PagedObject::decode(root) else { return Ok(StagedOutcome::NeedsWhole) };
-        let told = meta_of(record);
         let rule = MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal);
-        let is_it = record.key == pages.key
-            && rule == MergeRule::Causal
-            && told.digest == paged.object().digest()
-            && paged.root().page_bytes() == page_bytes;
-        let Ok(clock) = paged.causal_clock() else { return Ok(StagedOutcome::NeedsWhole) };
-        if !is_it {
+        if record.key != pages.key || rule != MergeRule::Causal {
             return Ok(StagedOutcome::NeedsWhole);
         }
         let place = Place::new(&pages.key, pages.partition)?;
         let at = place.at();
+        let root = StagedRoot { stored: root, meta: meta_of(record), page_bytes };
         let around = StagedCallbacks {
-            refused: &|| self.refused_staged(&at, &clock),
+            refused: &|clock| self.refused_staged(&at, clock),
             merged: &|ours, theirs| self.replica.merged(ours, theirs, rule),
         };
-        let united = self.local.records.finish_staged(pages, paged, told.n_val_class, &around)?;
+        let united = self.local.records.finish_staged(pages, &root, &around)?;
         if let StagedOutcome::Written(_, meta) = &united {
             self.replica.note_written(at.partition, at.encoded);
             if meta.tombstone {

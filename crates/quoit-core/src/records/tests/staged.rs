@@ -40,12 +40,18 @@ impl Store {
     }
 
     fn finish(&self, pages: &StagedPages, sent: &SentPages) -> StagedOutcome {
-        let root = PagedObject::decode(&sent.root().value).expect("a root");
+        let Record { meta, value } = sent.root();
+        let page_bytes = PagedObject::decode(value).expect("a root").root().page_bytes();
+        let root = StagedRoot { stored: value, meta: *meta, page_bytes };
+        self.finish_with(pages, &root)
+    }
+
+    fn finish_with(&self, pages: &StagedPages, root: &StagedRoot<'_>) -> StagedOutcome {
         let around = StagedCallbacks {
-            refused: &|| None,
+            refused: &|_| None,
             merged: &|_, _| panic!("what came in pages was put together"),
         };
-        self.records.finish_staged(pages, root, 3, &around).expect("the disk is good")
+        self.records.finish_staged(pages, root, &around).expect("the disk is good")
     }
 }
 
@@ -187,6 +193,46 @@ fn from_names(store: &Store, at: &RecordAt<'_>) -> Vec<PageName> {
     let mut sent = store.records.begin_sending(at).expect("good").expect("it lies in pages");
     let all = store.records.next_pages(at, &mut sent, usize::MAX).expect("the disk is good");
     all.0.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn a_root_of_other_pages_or_of_another_version_is_not_stored() {
+    let name = name("set");
+    let (from, to) = with_set(&name);
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    let at = place.at();
+    let pages = to.stage(&at);
+    let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
+    send_pass(&from, &to, (&at, &pages), &mut sent, || {});
+    let Record { meta, value: stored } = sent.root();
+    let page_bytes = PagedObject::decode(stored).expect("a root").root().page_bytes();
+    let root = |meta, page_bytes| StagedRoot { stored, meta, page_bytes };
+    let cut_off = stored.slice(..stored.len() - 1);
+    let other = RecordMeta { digest: meta.digest ^ 1, ..*meta };
+    for bad in [
+        root(*meta, page_bytes - 1),
+        root(other, page_bytes),
+        StagedRoot { stored: &cut_off, ..root(*meta, page_bytes) },
+    ] {
+        assert_eq!(to.finish_with(&pages, &bad), StagedOutcome::NeedsWhole);
+        assert!(found(&to.records, &at).is_none());
+    }
+    assert!(matches!(to.finish_with(&pages, &root(*meta, page_bytes)), StagedOutcome::Written(..)));
+}
+
+#[test]
+fn a_node_needs_the_pages_that_it_lacks() {
+    let name = name("set");
+    let (from, to) = with_set(&name);
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    let at = place.at();
+    let digest = found(&from.records, &at).expect("a record").meta.digest;
+    let needed = |store: &Store| store.records.needed_pages(&at, digest).expect("the disk is good");
+    assert_eq!((needed(&from), needed(&to)), (NeededPages::Nothing, NeededPages::All));
+    assert!(update(&to.records, &at, &changes(0..10, true)));
+    assert_eq!(needed(&to), NeededPages::All, "a small set has no pages");
+    assert!(update(&to.records, &at, &changes(10..1_000, true)));
+    assert_eq!(needed(&to), NeededPages::Ranges);
 }
 
 #[test]
