@@ -1,12 +1,22 @@
-//! Access to the records of this node's engine. The coordinator sees each object as a whole, however it
-//! is stored.
+//! Access to the records of this node's engine. Other parts see each object as a whole, however it is
+//! stored.
 //!
 //! A small set or map is stored in one record. A large one is stored in pages: the record itself holds
 //! the root, which lists the pages, and each page is a record of its own that only this module reads
 //! ([`BucketRef::of_pieces`]). [`Records`] assembles the pages when a caller wants the whole object, and
-//! divides an object into pages once it has become large. An operation that concerns few elements or
-//! fields changes only their pages ([`Records::change_pages`]). Another copy of the object, or a plain
-//! value, is merged through the root ([`Records::change_root`]).
+//! divides an object into pages once it has become large. Its methods take a record in either form:
+//!
+//! - [`Records::show`], [`Records::get`] and [`Records::part`] read the object or a part of it.
+//! - [`Records::apply`] changes the object. [`Records::merge`] merges another copy of it, and
+//!   [`Records::join`] the delta of an operation; both read and write only the pages that they need.
+//! - [`Records::delete`] and [`Records::reap`] remove the record with its pages.
+//! - [`Records::range_figures`], [`Records::read_ranges`] and [`Records::take_ranges`] make two copies
+//!   equal by the ranges of items in which they differ.
+//! - [`Records::begin_sending`] and [`Records::begin_staged`] move the pages from one node to another.
+//! - [`RecordOutline`] and its neighbours answer about records as folds return them.
+//!
+//! The coordinator changes records through [`Records::update`] and, if they are in pages, through
+//! [`Records::change_pages`] and [`Records::change_root`].
 //!
 //! A root and its pages belong together only as of one moment, because a writer replaces them in one
 //! transaction. Readers first read without a transaction and check afterwards that the root has not
@@ -18,8 +28,11 @@
 //!
 //! [`BucketRef::of_pieces`]: quoit_model::key::BucketRef::of_pieces
 
+mod arrival;
 mod change;
 mod items;
+mod join;
+mod merging;
 mod outline;
 mod pages;
 mod part;
@@ -44,8 +57,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(crate) use arrival::{ApplyOutcome, ArrivalDecision, Replicated, merge};
 pub(crate) use change::NewForm;
 pub(crate) use items::Items;
+pub(crate) use join::{Joined, Joining};
+pub(crate) use merging::MergeSteps;
 pub(crate) use outline::{
     RecordOutline, clock_of, has_ranges, is_object, is_sent_by_pages, size_of,
 };
@@ -78,7 +94,7 @@ pub(crate) struct Records {
 }
 
 /// Merges a stored and an incoming object.
-type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
+pub(crate) type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
 /// Result of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

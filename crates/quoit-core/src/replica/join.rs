@@ -1,22 +1,10 @@
 //! The replica's side of an update of a data type: joins the delta that the coordinator made into its own
-//! copy.
-//!
-//! A delta carries its own events, so a copy that lacks earlier ones may join it: the clock then has a gap,
-//! which read repair or anti-entropy fills. Only a sender that asks for it (`needs_earlier`, for deltas from
-//! other clusters) has a copy with a gap refuse the delta. A replica also refuses a delta if its record holds
-//! anything but a data type of the same type. The sender then sends the whole object.
+//! copy ([`Records::join`](crate::records::Records::join)).
 
-use super::{ApplyOutcome, ArrivalDecision, Replica, Replicated, Verdict, take_first};
+use super::{ApplyOutcome, Joined, Joining, Replica, Replicated};
 use crate::error::RequestError;
-use crate::records::{Updated, WrittenPages};
-use crate::stored::decode;
 use bytes::Bytes;
-use quoit_model::data_type::pages::PagedObject;
-use quoit_model::data_type::{Delta, StoredFormError};
-use quoit_model::object::Object;
-use quoit_planted::planted;
-use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
-use quoit_wire::internode::data::MergeRule;
+use quoit_store::engine::{Access, RecordAt};
 
 /// Delta of an operation on a data type, encoded for replicas.
 #[derive(Clone, Debug)]
@@ -33,131 +21,19 @@ pub(crate) struct SentDelta {
     pub(crate) has_dropped_tombstones: bool,
 }
 
-/// Delta of an operation, decoded by the replica that joins it.
-pub(crate) struct Joining {
-    pub(crate) delta: Delta,
-    pub(crate) n_val_class: u8,
-    pub(crate) last_modified_us: u64,
-    /// If true, only a copy that has all earlier events of the delta's actor may join it.
-    pub(crate) needs_earlier: bool,
-}
-
-impl Joining {
-    /// True if the delta needs earlier events that the stored object lacks.
-    fn is_too_early(&self, stored: Option<&Object>) -> Result<bool, StoredFormError> {
-        if !self.needs_earlier || planted!(JoinsOverGaps) {
-            return Ok(false);
-        }
-        let Some(stored) = stored else { return Ok(true) };
-        Ok(!stored.has_data_type() || !self.delta.follows(&stored.causal_clock()?))
-    }
-}
-
-/// Result of joining a delta.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Joined {
-    Done(ApplyOutcome),
-    /// The join would have to wait for the disk.
-    WouldBlock,
-    /// The record holds something other than a data type of the delta's type, or lacks earlier events that
-    /// the sender insists on: the replica needs the whole object.
-    NeedsWhole,
-}
-
-/// Result of joining a delta with a record that is stored whole.
-enum JoinVerdict {
-    Put(RecordMeta),
-    Kept,
-    /// Nothing is stored and nothing is written.
-    Nothing,
-    NeedsWhole,
-    WouldBlock,
-}
-
 impl Replica {
-    /// Joins a delta into this node's copy. The copy may be whole or in pages, whatever form the
-    /// coordinator's copy has.
+    /// Joins a delta into this node's copy.
     pub(crate) fn join_copy(
         &self,
         at: &RecordAt<'_>,
         joining: &Joining,
         access: Access,
     ) -> Result<Joined, RequestError> {
-        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
-        let mut outcome = Ok(JoinVerdict::Kept);
-        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-            outcome = self.joined(at, joining, stored, access, out);
-            match outcome {
-                Ok(JoinVerdict::Put(meta)) => Decision::Put(meta),
-                Ok(_) | Err(_) => Decision::Keep,
-            }
-        };
-        let applied = loop {
-            match self.local.records.update(at, Before::Read, access, &mut change)? {
-                Updated::Applied(applied) => break applied,
-                Updated::InPages => {}
-            }
-            let mut is_joined = true;
-            let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
-                let joined = match joining.is_too_early(Some(paged.object()))? {
-                    true => None,
-                    false => paged.join(delta, *last_modified_us, pages)?,
-                };
-                is_joined = joined.is_some();
-                Ok(joined)
-            };
-            if let Some(applied) = self.local.records.change_pages(at, access, &mut in_pages)? {
-                if !is_joined {
-                    return Ok(Joined::NeedsWhole);
-                }
-                break applied;
-            }
-        };
-        match (applied, outcome?) {
-            (_, JoinVerdict::NeedsWhole) => Ok(Joined::NeedsWhole),
-            (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(Joined::WouldBlock),
-            (Applied::Kept, JoinVerdict::Nothing) => Ok(Joined::Done(ApplyOutcome::Nothing)),
-            (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
-            (Applied::Written(ticket), verdict) => {
-                self.note_written(at.partition, at.encoded);
-                let meta = match verdict {
-                    JoinVerdict::Put(meta) => meta,
-                    _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
-                };
-                Ok(Joined::Done(ApplyOutcome::Written(ticket, meta)))
-            }
+        let admitted = |object: &Replicated| self.admitted(at, object, access);
+        let joined = self.local.records.join(at, joining, access, &admitted)?;
+        if matches!(joined, Joined::Done(ApplyOutcome::Written(..))) {
+            self.note_written(at.partition, at.encoded);
         }
-    }
-
-    /// Joins a delta with a record that is stored whole, and appends to `out` the object that replaces
-    /// it.
-    fn joined(
-        &self,
-        at: &RecordAt<'_>,
-        joining: &Joining,
-        stored: Option<&RecordRef<'_>>,
-        access: Access,
-        out: &mut Vec<u8>,
-    ) -> Result<JoinVerdict, RequestError> {
-        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
-        let is_new = stored.is_none();
-        let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
-        if joining.is_too_early(stored.as_ref()).map_err(RequestError::damaged_state)? {
-            return Ok(JoinVerdict::NeedsWhole);
-        }
-        let joined = Object::join_data_type(stored, delta, *last_modified_us, None)
-            .map_err(RequestError::damaged_state)?;
-        let Some(object) = joined else { return Ok(JoinVerdict::NeedsWhole) };
-        let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
-        let admitted = match is_new {
-            true => self.admitted(at, &replicated, access)?,
-            false => ArrivalDecision::AsItCame,
-        };
-        Ok(match take_first(admitted, &replicated, out) {
-            Verdict::Put(meta) => JoinVerdict::Put(meta),
-            Verdict::WouldBlock => JoinVerdict::WouldBlock,
-            Verdict::Nothing => JoinVerdict::Nothing,
-            Verdict::Keep | Verdict::Undecided => JoinVerdict::Kept,
-        })
+        Ok(joined)
     }
 }

@@ -14,10 +14,11 @@
 //! versions by its own version vector, even after the reap record is gone. In buckets with
 //! last_write_wins the time decides, so there a stored object need not have seen the tombstone.
 
-use super::{ApplyOutcome, Replica, Replicated, merge, merge_rule};
+use super::{ApplyOutcome, Replica, Replicated, merge_rule};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::reap_records::{AddReapRecordsError, ReapRecord, ReapedTombstone};
+use crate::records::{ArrivalDecision, merge};
 use crate::stored::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_cluster::NoSuchType;
@@ -38,19 +39,6 @@ pub(crate) enum Reaped {
     WouldBlock,
     /// The tombstone that was reaped.
     Tombstone(Box<Object>),
-}
-
-/// Decision about an object that arrives where nothing is stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ArrivalDecision {
-    /// The object is stored unchanged.
-    AsItCame,
-    /// Nothing of it is stored.
-    Nothing,
-    /// This object, the part that the tombstone has not seen, is stored instead.
-    Rest(Box<Object>),
-    /// The decision would have to wait for the disk.
-    WouldBlock,
 }
 
 /// An object without values that has the causal history of a tombstone.
@@ -317,8 +305,7 @@ impl Replica {
                 }
             }
         };
-        let applied =
-            self.local.records.apply(&at, Before::Read, Access::Wait, &mut change)?;
+        let applied = self.local.records.apply(&at, Before::Read, Access::Wait, &mut change)?;
         outcome?;
         let is_written = matches!(applied, Applied::Written(_));
         if let Some(meta) = rest_meta.filter(|meta| meta.tombstone && is_written) {

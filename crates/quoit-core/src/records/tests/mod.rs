@@ -14,6 +14,7 @@ use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::collections::BTreeSet;
 
 mod branches;
+mod merging;
 mod moments;
 mod outline;
 mod staged;

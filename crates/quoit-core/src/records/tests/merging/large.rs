@@ -9,7 +9,7 @@ use quoit_model::data_type::{
 use quoit_model::hash::Partition;
 use quoit_model::hll::Precision;
 use quoit_model::key::PIECE_TYPE;
-use quoit_store::engine::{Fetch, KeyRange, Maintenance, PointAccess, ScanAccess};
+use quoit_store::engine::{Applied, Fetch, KeyRange, Maintenance, PointAccess, ScanAccess};
 
 const PARTITION: Partition = Partition(3);
 
@@ -57,17 +57,15 @@ fn page_count(engine: &BitcaskEngine) -> usize {
 /// Merges an object into a record in pages. Panics if the record is read as a whole.
 fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> ApplyOutcome {
     let merged = |_: &Object, _: &Object| panic!("a record in pages was put together");
-    let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
-        merge_pages(ours, theirs, incoming.rule, pages)
-    };
-    let around = MergeSteps {
+    let steps = MergeSteps {
         admitted: &|_| Ok(ArrivalDecision::AsItCame),
         merged: &merged,
-        merged_pages: &merged_pages,
+        now_us: &|| 0,
+        timed: &|_, _| {},
         forget: &|| Ok(()),
         may_be_damaged: false,
     };
-    let taken = take(records, &place.at(), incoming, false, Access::Wait, &around);
+    let taken = records.merge(&place.at(), incoming, false, Access::Wait, &steps);
     taken.expect("the disk is good").expect("it may wait")
 }
 

@@ -1,7 +1,8 @@
-use super::in_pages::merge_pages;
-use super::*;
+use super::super::{ApplyOutcome, ArrivalDecision, MergeSteps, Records, Replicated, merge};
+use crate::error::RequestError;
 use crate::placement::Place;
 use crate::stored::decode;
+use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::Partition;
@@ -9,10 +10,12 @@ use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
-use quoit_model::object::Metadata;
+use quoit_model::object::{Metadata, Object};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::{Maintenance, PointAccess};
+use quoit_store::engine::{Access, Maintenance, PointAccess, RecordRef};
+use quoit_store::error::StoreError;
+use quoit_wire::internode::data::MergeRule;
 use std::sync::Arc;
 
 mod large;
@@ -123,17 +126,15 @@ fn take_around(
     may_be_damaged: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
-    let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
-        merge_pages(ours, theirs, incoming.rule, pages)
-    };
-    let around = MergeSteps {
+    let steps = MergeSteps {
         admitted,
         merged: &merged,
-        merged_pages: &merged_pages,
+        now_us: &|| 0,
+        timed: &|_, _| {},
         forget: &|| Ok(()),
         may_be_damaged,
     };
-    take(records, &place.at(), incoming, needs_ticket, Access::Wait, &around)
+    records.merge(&place.at(), incoming, needs_ticket, Access::Wait, &steps)
 }
 
 /// Delivers objects to a replica in this order, and checks after each that the replica stores the merge
@@ -261,11 +262,12 @@ fn a_reaped_tombstone_is_gone_and_anything_else_stays() {
         take_into(&records, &place, &incoming, false).expect("the disk is good");
     };
     let key_count = || engine.stats().key_count;
+    let reap = |digest| records.reap(&place.at(), digest);
     deliver(&objects[0]);
-    assert!(!reap(&records, &place.at(), objects[0].digest()).expect("the disk is good"));
+    assert!(!reap(objects[0].digest()).expect("the disk is good"));
     assert_eq!(key_count(), 1);
     deliver(&objects[1]);
-    assert!(!reap(&records, &place.at(), objects[0].digest()).expect("the disk is good"));
-    assert!(reap(&records, &place.at(), objects[1].digest()).expect("the disk is good"));
+    assert!(!reap(objects[0].digest()).expect("the disk is good"));
+    assert!(reap(objects[1].digest()).expect("the disk is good"));
     assert_eq!(key_count(), 0);
 }
