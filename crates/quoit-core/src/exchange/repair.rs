@@ -21,7 +21,7 @@ use crate::delivery::hand::{BATCH_BYTES, call, meta_of};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::reap_records::ReapRecord;
-use crate::records::{Records, clock_of, has_ranges};
+use crate::records::{clock_of, has_ranges};
 use crate::replica::Replicated;
 use bytes::Bytes;
 use prost::Message;
@@ -30,7 +30,6 @@ use quoit_model::context::encode_context;
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, Record};
-use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::exchange::{Known, METHOD_PULL, Pull, Pulled};
@@ -42,9 +41,6 @@ const PULL_COUNT: usize = 256;
 
 /// Largest number of tags whose records are read at once, and are in memory together.
 const READ_COUNT: usize = 16;
-
-/// A function that reads the records of some tags, whole or as they are stored.
-type ReadTagged = fn(&Records, Partition, &[Tag]) -> Result<Vec<(Bytes, Record)>, StoreError>;
 
 /// Counts of records that were repaired on either side.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -184,7 +180,7 @@ impl AntiEntropy {
         for some in differences.chunks(READ_COUNT) {
             let ours: Vec<Tag> =
                 some.iter().filter(|each| each.ours.is_some()).map(|each| each.tag).collect();
-            let records = self.tagged(partition, ours, Records::tagged_roots).await?;
+            let records = self.tagged(partition, ours).await?;
             for difference in some {
                 let tag = difference.tag;
                 let records = records.iter().filter(|(each, ..)| *each == tag);
@@ -230,11 +226,10 @@ impl AntiEntropy {
         self: &Arc<Self>,
         partition: Partition,
         tags: Vec<Tag>,
-        read: ReadTagged,
     ) -> Result<Vec<(Tag, Bytes, Record)>, ExchangeError> {
         let anti_entropy = Arc::clone(self);
         let read = move || {
-            let records = read(&anti_entropy.local.records, partition, &tags)?.into_iter();
+            let records = anti_entropy.local.records.tagged(partition, &tags)?.into_iter();
             let placed = records.filter_map(|(key, record)| {
                 let tag =
                     Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
@@ -253,7 +248,7 @@ impl AntiEntropy {
     ) -> Result<Vec<(Bytes, Record)>, ExchangeError> {
         let tags: BTreeSet<Tag> = names.iter().map(|(tag, _)| *tag).collect();
         let tags = tags.into_iter().collect();
-        let records = self.tagged(partition, tags, Records::tagged_roots).await?.into_iter();
+        let records = self.tagged(partition, tags).await?.into_iter();
         let wanted = records.filter(|(_, key, _)| names.iter().any(|(_, name)| name == key));
         Ok(wanted.map(|(_, key, record)| (key, record)).collect())
     }

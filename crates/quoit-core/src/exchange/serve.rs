@@ -171,8 +171,7 @@ impl AntiEntropy {
         is_for_pages: &dyn Fn(&Bytes, &Record) -> bool,
     ) -> Result<Vec<(Bytes, Record)>, Refusal> {
         let tags = [tag];
-        let roots =
-            self.local.records.tagged_roots(partition, &tags).map_err(RequestError::from)?;
+        let roots = self.local.records.tagged(partition, &tags).map_err(RequestError::from)?;
         let (later, now): (Vec<_>, Vec<_>) =
             roots.into_iter().partition(|(key, record)| is_for_pages(key, record));
         for (key, _) in &later {

@@ -196,7 +196,7 @@ impl LossRecovery {
         let tags: Vec<Tag> = tags.into_iter().collect();
         let mut dropped_count = 0;
         for some in tags.chunks(PAGE_COUNT) {
-            let records = self.local.records.tagged_roots(partition, some)?;
+            let records = self.local.records.tagged(partition, some)?;
             dropped_count += self.drop_records(partition, records, fates)?;
         }
         Ok(dropped_count)

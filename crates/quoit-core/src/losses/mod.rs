@@ -216,7 +216,7 @@ impl LossRecovery {
     ) -> Result<(), RequestError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
-            let page = self.local.records.fold_roots(partition, identity, PAGE_COUNT)?;
+            let page = self.local.records.fold(partition, identity, PAGE_COUNT)?;
             from = page.next;
             let state = self.local.state();
             for (key, record) in page.entries {

@@ -75,10 +75,10 @@ impl SentPages {
 }
 
 impl Records {
-    /// As [`Engine::fold`]. Of a record in pages only the root is returned.
+    /// As [`Engine::fold`]: records as they are stored, without their pages.
     ///
     /// [`Engine::fold`]: quoit_store::engine::Engine::fold
-    pub(crate) fn fold_roots(
+    pub(crate) fn fold(
         &self,
         partition: Partition,
         from: Identity,

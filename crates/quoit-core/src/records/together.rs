@@ -29,27 +29,15 @@ impl Records {
         })
     }
 
-    /// Records with the given tags in their stored form, for a look at their clocks
-    /// ([`clock_of`](super::clock_of)).
-    pub(crate) fn tagged_roots(
-        &self,
-        partition: Partition,
-        tags: &[Tag],
-    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
-        match self.engine.compared() {
-            Some(compared) => compared.tagged(partition, tags),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Whole objects with the given tags; empty if the engine offers no comparison by tags.
+    /// Records with the given tags as they are stored, for [`Records::complete`] or a look at their clocks
+    /// ([`clock_of`](super::clock_of)); empty if the engine offers no comparison by tags.
     pub(crate) fn tagged(
         &self,
         partition: Partition,
         tags: &[Tag],
     ) -> Result<Vec<(Bytes, Record)>, StoreError> {
         match self.engine.compared() {
-            Some(compared) => self.complete(partition, compared.tagged(partition, tags)?),
+            Some(compared) => compared.tagged(partition, tags),
             None => Ok(Vec::new()),
         }
     }
@@ -91,8 +79,8 @@ impl Records {
         Ok(owners)
     }
 
-    /// The whole objects of records that were read in their stored form. Records that were removed in the
-    /// meantime are left out.
+    /// The whole objects of records that a fold or a read by tags has returned. Records that were removed
+    /// in the meantime are left out.
     pub(crate) fn complete(
         &self,
         partition: Partition,

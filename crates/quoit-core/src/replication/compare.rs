@@ -341,7 +341,8 @@ impl Replication {
         }
         let tags: Vec<Tag> = tags.into_iter().collect();
         for some in tags.chunks(LEAF_COUNT) {
-            for (key, record) in self.local.records.tagged(partition, some)? {
+            let stored = self.local.records.tagged(partition, some)?;
+            for (key, record) in self.local.records.complete(partition, stored)? {
                 let object = decode(&record.value)?;
                 told.records.push(RecordDigest {
                     key,

@@ -85,7 +85,7 @@ impl RiakTrees {
         let n_val_class = RecordMeta::class_of(name.n_val);
         let mut leaves = Vec::new();
         for tags in tags.chunks(READ_COUNT) {
-            let records = self.local.records.tagged_roots(name.partition, tags)?;
+            let records = self.local.records.tagged(name.partition, tags)?;
             let of_class =
                 records.iter().filter(|(_, record)| record.meta.n_val_class == n_val_class);
             leaves
@@ -127,7 +127,7 @@ impl RiakTrees {
         let mut records = Vec::new();
         if self.local.engine.compared().is_some() {
             for tags in tags.chunks(READ_COUNT) {
-                records.extend(self.local.records.tagged_roots(partition, tags)?);
+                records.extend(self.local.records.tagged(partition, tags)?);
                 yield_to_requests();
             }
             return Ok(records);

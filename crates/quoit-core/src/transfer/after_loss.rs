@@ -119,7 +119,7 @@ impl Transfers {
         tags: Vec<Tag>,
     ) -> Result<Vec<(Bytes, Record)>, TransferError> {
         let (transfers, these) = (Arc::clone(self), tags.clone());
-        let read = move || Ok(transfers.local.records.tagged_roots(partition, &these)?);
+        let read = move || Ok(transfers.local.records.tagged(partition, &these)?);
         let mut records = self.local.settings.blocking.behind(read).await?;
         let tag_of =
             |key: &Bytes| Place::new(key, partition).ok().map(|at| Tag::of(at.at().identity));

@@ -142,7 +142,7 @@ impl Transfers {
                     && size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
-                    let page = transfers.local.records.fold_roots(partition, identity, 1)?;
+                    let page = transfers.local.records.fold(partition, identity, 1)?;
                     if page.damaged.contains(&Tag::of(identity)) {
                         damaged.push(identity);
                     }

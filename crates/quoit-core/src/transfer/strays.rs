@@ -213,7 +213,7 @@ impl Transfers {
     ) -> Result<Page, TransferError> {
         let transfers = Arc::clone(self);
         let count = self.delivery.yielding.stride(count);
-        let fold = move || Ok(transfers.local.records.fold_roots(partition, from, count)?);
+        let fold = move || Ok(transfers.local.records.fold(partition, from, count)?);
         let began = Instant::now();
         let mut page = self.local.settings.blocking.behind(fold.clone()).await?;
         let mut damage = Damage::Healed;

@@ -130,7 +130,7 @@ proptest! {
             }
             let record = found(&records, &at);
             prop_assert_eq!(record.as_ref().map(sets), model.clone());
-            let folded = records.fold_roots(PARTITION, Identity(0), 10).expect("the disk is good").entries;
+            let folded = records.fold(PARTITION, Identity(0), 10).expect("the disk is good").entries;
             prop_assert_eq!(folded.len(), usize::from(model.is_some()));
             prop_assert_eq!(engine.stats().key_count, u64::from(model.is_some()));
             // More elements than fit into one page.

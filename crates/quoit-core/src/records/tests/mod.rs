@@ -200,8 +200,7 @@ fn records_read_like_sets<E: Engine + 'static>(
             let is_large = model.as_ref().is_some_and(|elements| elements.len() > 150);
             prop_assert!(!is_large || page_count(&*engine, name) > 0);
         }
-        let folded =
-            records.fold_roots(PARTITION, Identity(0), 10).expect("the disk is good").entries;
+        let folded = records.fold(PARTITION, Identity(0), 10).expect("the disk is good").entries;
         prop_assert_eq!(engine.stats().key_count, live as u64);
         let folded: BTreeSet<Bytes> = folded.into_iter().map(|(name, _)| name).collect();
         let there = names.iter().zip(&model).filter(|(_, model)| model.is_some());
