@@ -127,18 +127,10 @@ impl Records {
                 }
                 applied => applied?,
             };
-            match (applied, verdict?) {
-                (Applied::WouldBlock, _) | (_, Verdict::WouldBlock) => return Ok(None),
-                (Applied::Written(ticket), Verdict::Put(meta)) => {
-                    return Ok(Some(ApplyOutcome::Written(ticket, meta)));
-                }
-                (Applied::Kept, Verdict::Keep) => return Ok(Some(ApplyOutcome::Known)),
-                (Applied::Kept | Applied::Written(_), Verdict::Nothing) => {
-                    return Ok(Some(ApplyOutcome::Nothing));
-                }
-                // Only the front of a record can leave the verdict undecided.
-                _ => debug_assert!(matches!(before, Some(Before::Front)), "a whole record decides"),
+            if let Some(outcome) = outcome_of(applied, verdict?) {
+                return Ok(outcome);
             }
+            debug_assert!(matches!(before, Some(Before::Front)), "a whole record decides");
         }
         Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
     }
@@ -226,6 +218,22 @@ impl Records {
         };
         let applied = self.apply(at, Before::Read, Access::Wait, &mut same)?;
         Ok(matches!(applied, Applied::Written(_)))
+    }
+}
+
+/// Outcome of a merge, as [`Records::merge`] returns it; the outer `None` if the front of the stored record
+/// was not enough to decide.
+fn outcome_of(applied: Applied, verdict: Verdict) -> Option<Option<ApplyOutcome>> {
+    match (applied, verdict) {
+        (Applied::WouldBlock, _) | (_, Verdict::WouldBlock) => Some(None),
+        (Applied::Written(ticket), Verdict::Put(meta)) => {
+            Some(Some(ApplyOutcome::Written(ticket, meta)))
+        }
+        (Applied::Kept, Verdict::Keep) => Some(Some(ApplyOutcome::Known)),
+        (Applied::Kept | Applied::Written(_), Verdict::Nothing) => {
+            Some(Some(ApplyOutcome::Nothing))
+        }
+        _ => None,
     }
 }
 

@@ -4,7 +4,11 @@
 //! A small set or map is stored in one record. A large one is stored in pages: the record itself holds
 //! the root, which lists the pages, and each page is a record of its own that only this module reads
 //! ([`BucketRef::of_pieces`]). [`Records`] assembles the pages when a caller wants the whole object, and
-//! divides an object into pages once it has become large. Its methods take a record in either form:
+//! divides an object into pages once it has become large. An operation that concerns few elements or
+//! fields changes only their pages ([`Records::change_pages`]). Another copy of the object, or a plain
+//! value, is merged through the root ([`Records::change_root`]).
+//!
+//! Other parts call methods that take a record in either form:
 //!
 //! - [`Records::show`], [`Records::get`] and [`Records::part`] read the object or a part of it.
 //! - [`Records::apply`] changes the object. [`Records::merge`] merges another copy of it, and
@@ -15,8 +19,7 @@
 //! - [`Records::begin_sending`] and [`Records::begin_staged`] move the pages from one node to another.
 //! - [`RecordOutline`] and its neighbours answer about records as folds return them.
 //!
-//! The coordinator changes records through [`Records::update`] and, if they are in pages, through
-//! [`Records::change_pages`] and [`Records::change_root`].
+//! Only the coordinator changes records in pages in another way than others.
 //!
 //! A root and its pages belong together only as of one moment, because a writer replaces them in one
 //! transaction. Readers first read without a transaction and check afterwards that the root has not
