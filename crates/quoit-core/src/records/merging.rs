@@ -100,10 +100,7 @@ impl Records {
                     // No object remains, so no other replica will ever send one that replaces the damaged
                     // record: remove it.
                     Ok(Verdict::Nothing) if before.is_none() => Decision::Remove,
-                    Ok(
-                        Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock,
-                    )
-                    | Err(_) => Decision::Keep,
+                    Ok(_) | Err(_) => Decision::Keep,
                 }
             };
             let applied = match before {

@@ -19,7 +19,7 @@
 //! - [`Records::begin_sending`] and [`Records::begin_staged`] move the pages from one node to another.
 //! - [`RecordOutline`] and its neighbours answer about records as folds return them.
 //!
-//! Only the coordinator changes records in pages in another way than others.
+//! Only the coordinator makes changes of two kinds: for records in pages and for others.
 //!
 //! A root and its pages belong together only as of one moment, because a writer replaces them in one
 //! transaction. Readers first read without a transaction and check afterwards that the root has not
