@@ -103,19 +103,22 @@ impl Records {
                     Ok(_) | Err(_) => Decision::Keep,
                 }
             };
-            let applied = match before {
-                None => forget().and_then(|()| self.replace_damaged(at, access, &mut change)),
-                Some(before) => match self.update(at, before, access, &mut change) {
-                    Ok(Updated::Applied(applied)) => Ok(applied),
-                    Ok(Updated::InPages) => {
-                        match self.merge_by_pages(at, incoming, needs_ticket, access, steps) {
-                            Ok(Some(taken)) => return Ok(taken),
-                            Ok(None) => self.update_assembled(at, access, &mut change),
-                            Err(fault) => Err(fault),
-                        }
+            let updated = match before {
+                None => forget()
+                    .and_then(|()| self.replace_damaged(at, access, &mut change))
+                    .map(Updated::Applied),
+                Some(before) => self.update(at, before, access, &mut change),
+            };
+            let applied = match updated {
+                Ok(Updated::Applied(applied)) => Ok(applied),
+                Ok(Updated::InPages) => {
+                    match self.merge_by_pages(at, incoming, needs_ticket, access, steps) {
+                        Ok(Some(taken)) => return Ok(taken),
+                        Ok(None) => self.update_assembled(at, access, &mut change),
+                        Err(fault) => Err(fault),
                     }
-                    Err(fault) => Err(fault),
-                },
+                }
+                Err(fault) => Err(fault),
             };
             let applied = match applied {
                 Err(StoreError::Corrupt { .. }) if before.is_some() => {
