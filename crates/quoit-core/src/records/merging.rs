@@ -95,13 +95,7 @@ impl Records {
                     None => admitted(access).map(|admitted| take_first(admitted, incoming, out)),
                     Some(stored) => unite(stored, incoming, needs_ticket, merged, out),
                 };
-                match verdict {
-                    Ok(Verdict::Put(meta)) => Decision::Put(meta),
-                    // No object remains, so no other replica will ever send one that replaces the damaged
-                    // record: remove it.
-                    Ok(Verdict::Nothing) if before.is_none() => Decision::Remove,
-                    Ok(_) | Err(_) => Decision::Keep,
-                }
+                decision_on(&verdict, before.is_none())
             };
             let updated = match before {
                 None => forget()
@@ -218,6 +212,18 @@ impl Records {
         };
         let applied = self.apply(at, Before::Read, Access::Wait, &mut same)?;
         Ok(matches!(applied, Applied::Written(_)))
+    }
+}
+
+/// Decision that follows from a verdict. `is_damaged` tells that the record was found damaged.
+fn decision_on(verdict: &Result<Verdict, RequestError>, is_damaged: bool) -> Decision {
+    match verdict {
+        Ok(Verdict::Put(meta)) => Decision::Put(*meta),
+        // No object remains, so no other replica will ever send one that replaces the damaged record:
+        // remove it.
+        Ok(Verdict::Nothing) if is_damaged => Decision::Remove,
+        Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
+        | Err(_) => Decision::Keep,
     }
 }
 
