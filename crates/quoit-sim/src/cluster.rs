@@ -284,7 +284,11 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
         planned.retain(|planned| !matches!(planned.fault, MachineFault::Clock(..)));
     }
     if settings.family == Some(Family::WithoutExchanges) {
-        planned.retain(|planned| planned.fault.preserves_hints_and_time());
+        // A write that finds no room on a replica's disk is refused at once, and leaves a hint.
+        planned.retain(|planned| {
+            let fault = planned.fault;
+            fault.preserves_hints_and_time() || matches!(fault, MachineFault::DiskSpace(..))
+        });
     }
     // Faults that exist when a lull begins last until its end: all later events are moved behind the
     // lull.

@@ -176,10 +176,10 @@ impl Family {
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],
             Self::WithoutExchanges => {
-                &[Trouble::Partition, Trouble::LongStop, Trouble::OneWay, Trouble::SlowNetwork]
+                &[Trouble::Partition, Trouble::LongStop, Trouble::OneWay, Trouble::FullDisk]
             }
             Self::Members => {
-                &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay, Trouble::HungDisk]
+                &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay, Trouble::SlowDisk]
             }
             Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
             Self::WrongStarts => &[Trouble::WrongStart],

@@ -208,6 +208,9 @@ impl Settings {
                         workload = workload.deleting();
                     }
                     Some(Family::DeleteModes) => workload = workload.recurring(),
+                    Some(Family::WithoutExchanges) if self.writes_few_keys(seed) => {
+                        workload.key_count = FEW_KEYS;
+                    }
                     Some(Family::ReplicaCounts) if self.reaps_beside_changes(seed) => {
                         workload = workload.deleting();
                     }
@@ -329,6 +332,11 @@ impl Settings {
             && Random::new(seed, "reaps beside changes", 0).percent(REAPS_BESIDE_CHANGES_PERCENT)
     }
 
+    /// True if clients write few keys, again and again: also those of strays that are being handed over.
+    fn writes_few_keys(&self, seed: u64) -> bool {
+        Random::new(seed, "few keys", 0).percent(FEW_KEYS_PERCENT)
+    }
+
     /// Number of the registers that clients of the seed's run work on.
     pub(crate) fn register_count(&self, seed: u64) -> u32 {
         let is_one = self.family == Some(Family::Registers)
@@ -381,9 +389,9 @@ impl Settings {
     pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
         let mut random = Random::new(seed, "transfers", 0);
         let is_slow = random.percent(match self.family {
-            Some(Family::Members | Family::ReplicaCounts | Family::Lull) => {
-                SLOW_TRANSFERS_OF_MEMBERS_PERCENT
-            }
+            Some(
+                Family::Members | Family::ReplicaCounts | Family::Lull | Family::WithoutExchanges,
+            ) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
             _ => SLOW_TRANSFERS_PERCENT,
         });
         let rates = if is_slow { SLOW_RATES } else { FAST_RATES };
@@ -473,6 +481,9 @@ const DATA_TYPES_OF_BLACKOUTS_PERCENT: u64 = 60;
 const REPLICA_COUNTS_PERCENT: u64 = 20;
 /// Percentage of runs of the family `replica-counts` with many deletes.
 const REAPS_BESIDE_CHANGES_PERCENT: u64 = 50;
+/// Percentage of runs of the family `without-exchanges` with few keys, and number of these.
+const FEW_KEYS_PERCENT: u64 = 50;
+const FEW_KEYS: u64 = 4;
 /// Percentage of runs of the family `registers` in which all clients work on the same register.
 const ONE_REGISTER_PERCENT: u64 = 50;
 /// Percentage of runs with clients of registers.

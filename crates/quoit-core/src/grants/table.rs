@@ -62,20 +62,23 @@ impl GrantTable {
     /// No other write gets a grant until [`GrantTable::end`].
     pub(crate) fn begin(&mut self, record: &[u8], number: GrantNumber) -> bool {
         match self.latest.get_mut(record) {
-            Some(latest @ Latest::Granted { .. })
-                if latest.number() == number || planted!(TakesReplacedGrants) =>
-            {
+            Some(latest @ Latest::Granted { .. }) if latest.number() == number => {
                 *latest = Latest::Writing { number };
                 true
             }
+            Some(Latest::Granted { .. }) => planted!(TakesReplacedGrants),
             _ => false,
         }
     }
 
     /// Ends the write under a grant, and the grant with it.
     pub(crate) fn end(&mut self, record: &[u8], number: GrantNumber) {
+        let writing = Latest::Writing { number };
+        if planted!(TakesReplacedGrants) && self.latest.get(record) != Some(&writing) {
+            return;
+        }
         let ended = self.latest.remove(record);
-        assert_eq!(ended, Some(Latest::Writing { number }), "only the writer ends its write");
+        assert_eq!(ended, Some(writing), "only the writer ends its write");
     }
 
     /// Takes back an unused grant.

@@ -8,6 +8,7 @@ use crate::store_snapshot::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
+use std::collections::BTreeSet;
 
 /// Checks that no member uses only retired layouts: the others would not read where it writes. The check
 /// leaves out members that are marked as down, and ends after a loss that no node notices, such as a
@@ -40,24 +41,25 @@ pub(super) fn check_layouts(ground: &RunContext, look: &StoreSnapshot) -> Result
 
 /// Checks that a partition counts as moved only when all nodes write by the new layout: by then its
 /// sources have all earlier writes. The check leaves out changes with a member that is marked as down,
-/// for which the others do not wait.
+/// for which the others do not wait. It also leaves out partitions whose new primaries are primaries by
+/// some earlier layout that is still live: these have had all writes.
 pub(super) fn check_moved(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     let state = newest.control().read();
     let layouts = state.layouts();
-    let [.., before, to] = layouts.live() else { return Ok(()) };
+    let Some((to, earlier @ [_, ..])) = layouts.live().split_last() else { return Ok(()) };
     let was_marked = !ground.history.lock().hardships.losses_us.is_empty();
     if was_marked || state.members().iter().any(|member| member.is_down) {
         return Ok(());
     }
     let serves = |node: &NodeId| layouts.acknowledged(*node) >= Some(to.version());
-    let Some(late) = before.nodes().iter().chain(to.nodes()).find(|node| !serves(node)) else {
-        return Ok(());
-    };
+    let mut nodes = layouts.live().iter().flat_map(|layout| layout.nodes());
+    let Some(late) = nodes.find(|node| !serves(node)) else { return Ok(()) };
     let primaries = |layout, partition| primaries_of(partition, layout, N_VAL_DEFAULT);
     let has_moved = |partition: &Partition| {
-        layouts.moved(*partition)
-            && !primaries(to, *partition).is_subset(&primaries(before, *partition))
+        let former = earlier.iter().flat_map(|layout| primaries(layout, *partition));
+        let former: BTreeSet<_> = former.collect();
+        layouts.moved(*partition) && !primaries(to, *partition).is_subset(&former)
     };
     match to.partitions().find(has_moved) {
         None => Ok(()),
