@@ -10,7 +10,8 @@ use std::cell::RefCell;
 
 /// Space in a buffer for the first bytes of a request.
 const READ_BYTES: usize = 8 * 1024;
-/// A larger buffer of a request is freed instead of given back, in bytes.
+/// A larger buffer of a request is freed instead of given back, in bytes. Buffers are counted without what
+/// stored values refer to.
 const READ_BYTES_MAX: usize = 16 * 1024;
 /// Buffers of answers up to this size stay with their connection, in bytes. Answers to puts need no more,
 /// and many puts wait for a sync at the same time.
@@ -79,8 +80,10 @@ pub(crate) fn give_back_input(input: &mut BytesMut) {
         return;
     }
     let mut buffer = std::mem::take(input);
-    // A buffer can't be used again while a value that was stored still refers to it.
-    if buffer.try_reclaim(READ_BYTES) && buffer.capacity() <= READ_BYTES_MAX {
+    // The capacity counts only what is behind the bytes that were taken out.
+    let is_large = buffer.try_reclaim(READ_BYTES_MAX + 1);
+    // While a value that was stored refers to the front of the buffer, only the rest can be used again.
+    if !is_large && buffer.try_reclaim(READ_BYTES) {
         SPARE.with_borrow_mut(|spare| {
             if spare.takes(buffer.capacity()) {
                 spare.requests.push(buffer);
@@ -146,6 +149,12 @@ mod tests {
         let mut large = BytesMut::with_capacity(READ_BYTES_MAX + 1);
         give_back_input(&mut large);
         assert_eq!((large.capacity(), spare_bytes()), (0, 0));
+        let mut nearly_full = BytesMut::zeroed(10 * READ_BYTES_MAX);
+        nearly_full.advance(nearly_full.len() - READ_BYTES);
+        drop(nearly_full.split());
+        nearly_full.reserve(READ_BYTES);
+        give_back_input(&mut nearly_full);
+        assert_eq!((nearly_full.capacity(), spare_bytes()), (0, 0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::network::Network;
 use super::redial::Jitter;
 use super::service::{Admission, Services};
 use super::settings::InternodeSettings;
+use super::statistics::PeerStatistics;
 use super::suspension::SuspensionDetector;
 use crate::{ClusterId, NodeId};
 use arc_swap::ArcSwap;
@@ -27,6 +28,8 @@ pub(super) struct Context {
     pub(super) peers: ArcSwap<BTreeMap<NodeId, Arc<Peer>>>,
     pub(super) jitter: Mutex<Jitter>,
     pub(super) inbounds: Inbounds,
+    /// Counts of this node's requests to peers that are members no more.
+    pub(super) retired_statistics: Mutex<PeerStatistics>,
     pub(super) log_limiter: LogLimiter,
     pub(super) suspension: SuspensionDetector,
     /// Silence, in microseconds, after which a node counts as dead when no intervals of it are known.

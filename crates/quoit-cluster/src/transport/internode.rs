@@ -63,6 +63,7 @@ impl Internode {
             identity: Default::default(),
             peers: Default::default(),
             inbounds: Default::default(),
+            retired_statistics: Default::default(),
             log_limiter: Default::default(),
             suspension: Default::default(),
         };
@@ -225,13 +226,16 @@ impl Internode {
             };
             peers.insert(*node_id, peer);
         }
+        let mut retired_statistics = self.context.retired_statistics.lock();
         self.context.peers.store(Arc::new(peers.clone()));
         for (node_id, peer) in earlier.iter() {
             if !peers.contains_key(node_id) {
                 peer.retire();
+                retired_statistics.add(&peer.statistics());
                 self.context.inbounds.close_member(*node_id);
             }
         }
+        drop(retired_statistics);
         for (node_id, peer) in &peers {
             if !earlier.contains_key(node_id) {
                 for lane in [Lane::Small, Lane::Large] {
@@ -263,11 +267,14 @@ impl Internode {
         }
     }
 
-    /// Returns the counts of this node's requests to all present peers together.
+    /// Returns the counts of this node's requests to all peers together, present and former ones. They
+    /// never decrease.
     #[must_use]
     pub fn peer_statistics(&self) -> PeerStatistics {
-        let mut statistics = PeerStatistics::default();
-        for peer in self.context.peers.load().values() {
+        let retired = self.context.retired_statistics.lock();
+        let (mut statistics, peers) = (retired.clone(), self.context.peers.load_full());
+        drop(retired);
+        for peer in peers.values() {
             statistics.add(&peer.statistics());
         }
         statistics

@@ -243,7 +243,8 @@ impl Coordinator {
             FirstRoundStart::NotHere => return Ok(OwnPages::None),
         };
         let digest = self.local.records.head(&read.at)?.map(|meta| meta.digest);
-        if first.agree(digest, LARGE_PATIENCE).await {
+        // Half of the time is left for another replica if one is late.
+        if first.agree(digest, LARGE_PATIENCE.min(read.timeout() / 2)).await {
             return Ok(OwnPages::Newest);
         }
         first.answer_own(digest);

@@ -136,7 +136,8 @@ pub enum ShownInPlace<T> {
 
 /// The local copy, as a read in place finds it.
 enum LocalCopy<T> {
-    /// It has no vote, or this node does not know yet which peers are up. No replica was asked.
+    /// It has no vote, this node does not know yet which peers are up, or a replica that the read needs
+    /// can't be asked.
     Declined,
     /// The result of showing it, with its digest and sizes.
     Shown(T, Option<Seen>),

@@ -101,7 +101,7 @@ impl Coordinator {
         }
         // A node that is alone answers with the fault of its copy if that is damaged.
         let own = match known.own {
-            Some(own) => own,
+            Some((_, own)) => own,
             None => self.replica.read_copy_waiting(&read.at, true).await?,
         };
         object_of(own)

@@ -173,10 +173,11 @@ async fn read_one(
     input: &Input,
     started: Option<Box<StartedRead>>,
 ) -> Result<Option<Object>, RequestError> {
-    if let Some(started) = started
-        && let Ok(Some(object)) = jobs.coordinator.finish_get(*started).await
-    {
-        return Ok(Some(object));
+    if let Some(started) = started {
+        match jobs.coordinator.finish_get(*started).await {
+            Ok(None) | Err(RequestError::Unsatisfied { .. }) => {}
+            found => return found,
+        }
     }
     let notfound_ok = Some(false);
     let from_any = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };

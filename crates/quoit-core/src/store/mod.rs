@@ -241,8 +241,8 @@ impl ReplicatedStore {
     }
 
     /// Passes this node's copy of an object to `show` (`None` if nothing is stored) and returns the
-    /// result of `show`. Returns `None`, and has asked no other node, if this node has no copy that
-    /// counts; the caller then uses [`ReplicatedStore::get`].
+    /// result of `show`. Returns `None` if this node has no copy that counts, or if the read can't begin
+    /// with the fewest replicas; the caller then uses [`ReplicatedStore::get`].
     ///
     /// # Errors
     ///

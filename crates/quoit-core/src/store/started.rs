@@ -8,8 +8,8 @@ use quoit_model::object::Object;
 
 impl ReplicatedStore {
     /// Continues a read as [`ReplicatedStore::get`] would do it. Reads this node's copy from the disk if
-    /// need be, and takes the answers of the replicas that were asked; no replica is asked again for the
-    /// same data. The timeout of the request counts from this call.
+    /// need be, and takes the answers of the replicas that were asked. No replica is asked again for the
+    /// same data, unless the topology has changed. The timeout of the request counts from this call.
     ///
     /// # Errors
     ///

@@ -180,7 +180,7 @@ impl HttpConnection {
                 }
                 Err(ConnectionEnd::Socket(fault)) => return Err(fault),
             };
-            // A client that waits for each answer before it sends its next request never exhausts a turn.
+            // A client that waits for each answer before it sends its next request begins a turn with each.
             turn.go_on(&mut self.socket).await;
             self.form = self.form_for(&request.head);
             let start_bytes = self.out.len();

@@ -10,7 +10,7 @@ use crate::socket::Incoming;
 use bytes::{Bytes, BytesMut};
 use std::io;
 
-/// Buffer space for a read if no body is arriving, in bytes.
+/// Buffer space for a read of the rest of a head, and the least for one of chunks, in bytes.
 const READ_BYTES: usize = 4 * 1024;
 /// Least and largest buffer space, in bytes, for the next read of a large body. In between it is as large
 /// as the part that has arrived. The length that the client claims is not trusted, so it allocates nothing.

@@ -28,7 +28,7 @@ pub(super) fn internode_metrics(text: &mut Text, internode: &Internode) {
         text.counter(&format!("quoit_internode_{name}"), help, counts.iter().sum());
     }
     let name = "quoit_internode_requests";
-    text.family(name, "Requests to other nodes, each of which is answered.", FamilyKind::Counter);
+    text.family(name, "Requests sent to other nodes.", FamilyKind::Counter);
     let mut other: u64 = asked.calls.by_method().values().sum();
     for (kind, method) in COUNTED {
         let count = asked.calls.of(method);

@@ -161,7 +161,7 @@ impl PbConnection {
                     input.skip_frame(&mut self.socket).await?;
                 }
             }
-            // A client that waits for each answer before it sends its next request never exhausts a turn.
+            // A client that waits for each answer before it sends its next request begins a turn with each.
             turn.go_on(&mut self.socket).await;
             if let Some(reason) = self.context.readiness.refusal()
                 && self.is_known()

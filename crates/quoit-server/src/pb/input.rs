@@ -87,12 +87,16 @@ impl Input {
             self.reservation.keep(0);
         }
         // Between requests a client may be idle for any time.
+        self.transfer = None;
         more(socket.read_first(&mut self.bytes, out).await)
     }
 
     /// Gives the read buffer to other connections while a request waits, if no further request has arrived.
     pub(super) fn lend_buffer(&mut self) {
-        give_back_input(&mut self.bytes);
+        // The buffer of a large request is freed before the next read.
+        if self.reservation.held_bytes() == 0 {
+            give_back_input(&mut self.bytes);
+        }
     }
 
     /// Reads more of the frame that has begun.

@@ -15,7 +15,7 @@ use crate::error::{DataTypeError, RequestError};
 use crate::options::ReadOptions;
 use crate::placement::{Place, object_props, record_at};
 use crate::records::PartCopy;
-use crate::request_log::AskedNodes;
+use crate::request_log::RequestCourse;
 use crate::topology::Topology;
 use bytes::Bytes;
 use quoit_model::data_type::pages::ItemHash;
@@ -61,16 +61,23 @@ impl Coordinator {
         } else {
             self.ask_for_part(&topology, &read, question).await?
         };
-        drop(entered);
         let whole = match answered {
             Answered::Part(PartCopy::Missing) => return Ok(None),
             Answered::Part(PartCopy::Found { part, .. }) => return answer_of(part, question),
             Answered::Differently(first) => {
-                let asked = &mut AskedNodes::default();
-                let found = self.continue_read(&read, *first, started_us, asked).await?;
-                self.with_values_of(key, found)?
+                let own_at_us = self.local.clock.monotonic_us();
+                let mut course = RequestCourse { own_at_us, ..RequestCourse::default() };
+                let asked = &mut course.asked;
+                let found = self.continue_read(&read, *first, started_us, asked).await;
+                let found = found.and_then(|found| self.with_values_of(key, found));
+                self.note_read(key, started_us, &found, &course);
+                found?
             }
-            Answered::Not => self.get_stored(key, options).await?,
+            Answered::Not => {
+                // This read is admitted anew, and counts as a get.
+                drop(entered);
+                self.get_stored(key, options).await?
+            }
         };
         let Some(object) = whole else { return Ok(None) };
         let state = object.data_type().map_err(RequestError::damaged_state)?;
@@ -136,7 +143,9 @@ impl Coordinator {
             }
             true
         };
-        let all_answered = timeout(PATIENCE, heard).await.unwrap_or(false);
+        let heard = timeout(PATIENCE, heard).await;
+        first.is_late = heard.is_err();
+        let all_answered = heard.unwrap_or(false);
         match part {
             Some(part) if all_answered && first.all_have(part.digest()) => Ok(Answered::Part(part)),
             Some(_) | None => Ok(Answered::Differently(Box::new(first))),

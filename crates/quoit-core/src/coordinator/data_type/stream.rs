@@ -19,10 +19,7 @@ use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
-use std::time::Duration;
-
-/// Time that the other replicas have to confirm the local copy, once it has been streamed.
-const PATIENCE: Duration = Duration::from_millis(10);
+use quoit_store::error::StoreError;
 
 /// Description of a set or map, which precedes its elements or fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,7 +80,8 @@ pub enum StreamOutcome {
     /// copy, failed or is late. The caller discards everything that the sink has received, and continues
     /// the read with [`ReplicatedStore::finish_fetch`](crate::ReplicatedStore::finish_fetch).
     Started(Box<StartedRead>),
-    /// This node has no copy that counts, and no node was asked. The caller uses
+    /// This node has no copy that counts, it does not know yet which peers are up, or the read can't begin
+    /// with the fewest replicas. The caller uses
     /// [`ReplicatedStore::fetch_data_type`](crate::ReplicatedStore::fetch_data_type).
     Declined,
 }
@@ -113,13 +111,22 @@ impl Coordinator {
         let blocking = self.local.settings.blocking;
         let form = wait_if_blocked(blocking, |access| {
             Ok(self.local.records.stored_form(&read.at, access)?)
-        })?;
+        });
+        // In a cluster the other replicas have what a damaged copy lacks, and the read heals it.
+        let is_healed = |fault: &RequestError| {
+            matches!(fault, RequestError::Store(StoreError::Corrupt { .. })) && !topology.is_alone()
+        };
+        let own = |copy| KnownAnswers::of_copy(&topology, copy);
         let root = match form {
-            StoredForm::InPages(root) => root,
-            StoredForm::Missing => return started(Copy::Missing.into()),
-            StoredForm::Whole(digest, object) => {
-                return started(Copy::Found(digest, Some(object)).into());
+            Ok(StoredForm::InPages(root)) => root,
+            Ok(StoredForm::Missing) => return started(own(Copy::Missing)),
+            Ok(StoredForm::Whole(digest, object)) => {
+                return started(own(Copy::Found(digest, Some(object))));
             }
+            Err(fault) if is_healed(&fault) => {
+                return started(FirstRound::of_own(&topology, name()).into());
+            }
+            Err(fault) => return Err(fault),
         };
         let first = if topology.is_alone() {
             None
@@ -132,16 +139,21 @@ impl Coordinator {
         };
         let mut handing = SinkAdapter { sink, identity: identity_of(key, &encoded), read: None };
         let each = || self.local.records.each_item(&read.at, Some(root), &mut handing);
-        let shown = blocking.in_place(each)?;
+        let shown = match blocking.in_place(each).map_err(RequestError::from) {
+            Err(fault) if is_healed(&fault) => None,
+            shown => shown?,
+        };
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
-            // The record was replaced by one that is not in pages, or all items were removed.
+            // The record was replaced by one that is not in pages, all items were removed, or a page is
+            // damaged.
             return started(first.unwrap_or_else(|| FirstRound::of_own(&topology, name())).into());
         };
         let mut nodes = AskedNodes::default();
         let _waiting = self.waiting_get();
         let own_us = self.local.clock.monotonic_us() - started_us;
         if let Some(mut first) = first {
-            if !first.agree(Some(digest), PATIENCE).await {
+            let patience = first.patience(&topology);
+            if !first.agree(Some(digest), patience).await {
                 first.answer_own(Some(digest));
                 return started(first.into());
             }

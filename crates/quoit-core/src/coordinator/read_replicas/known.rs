@@ -7,6 +7,7 @@ use crate::coordinator::first_round::FirstRound;
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::request_log::AskedNodes;
+use crate::topology::Topology;
 use quoit_model::object::Object;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,10 +16,10 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct KnownAnswers {
     /// The replicas that were asked, and their answers. If this node has a vote and no answer among them,
-    /// an attempt to read its copy without waiting has failed.
+    /// its copy was not read: it is not in memory, is damaged, or was replaced meanwhile.
     pub(crate) first: Option<FirstRound>,
-    /// This node's copy, if it was read.
-    pub(crate) own: Option<Copy>,
+    /// This node's copy, if it was read, and the version of the topology at that time.
+    pub(crate) own: Option<(u64, Copy)>,
 }
 
 impl From<FirstRound> for KnownAnswers {
@@ -27,9 +28,10 @@ impl From<FirstRound> for KnownAnswers {
     }
 }
 
-impl From<Copy> for KnownAnswers {
-    fn from(own: Copy) -> Self {
-        Self { first: None, own: Some(own) }
+impl KnownAnswers {
+    /// This node's copy, read while `topology` was in force, and nothing else.
+    pub(crate) fn of_copy(topology: &Topology, own: Copy) -> Self {
+        Self { first: None, own: Some((topology.version(), own)) }
     }
 }
 
@@ -76,9 +78,11 @@ impl ReadRun<'_> {
         let KnownAnswers { first, own: copy } = known;
         let own = self.topology.own().and_then(|own| self.voters.of(own));
         let own = own.map(|voter| (voter.node, voter.primary > 0));
-        // In another version of the topology a place may belong to another node.
+        // In another version of the topology a place may belong to another node, and this node's copy may
+        // have become one that lacks what it was not sent before.
         let version = self.topology.version();
         let first = first.filter(|first| first.topology_version == version);
+        let copy = copy.filter(|(of, _)| *of == version).map(|(_, copy)| copy);
         let is_read = first.as_ref().is_none_or(FirstRound::has_read_own);
         if let Some(first) = first {
             self.take_first(first);
@@ -86,7 +90,7 @@ impl ReadRun<'_> {
         match (own, copy) {
             // A fallback's copy is asked for only if the primaries are not enough.
             (Some((own, true)), Some(copy)) => self.keep(own, copy),
-            (Some((own, _)), None) if !is_read => self.read_own_aside(own, true),
+            (Some((own, true)), None) if !is_read => self.read_own_aside(own, true),
             _ => {}
         }
         self.check();

@@ -61,7 +61,12 @@ pub(crate) struct ReadRequest<'a> {
 impl ReadRequest<'_> {
     /// Time at which the read fails with `timeout` if its timeout counts from `start`.
     fn deadline_from(&self, start: Instant) -> Instant {
-        start + Duration::from_millis(u64::from(self.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)))
+        start + self.timeout()
+    }
+
+    /// Time after which the read fails with `timeout`.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(u64::from(self.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)))
     }
 }
 
@@ -216,7 +221,8 @@ impl<'a> ReadRun<'a> {
 
     /// Asks replicas and takes their answers until the read's conditions are met.
     async fn gather(&mut self, deadline: Instant) -> Result<(), ReadStop> {
-        let mut hedge_at = None;
+        // Answers that have arrived are taken before a time that has passed is noticed.
+        let mut hedge_at = mem::take(&mut self.begins_late).then(Instant::now);
         loop {
             if self.tally().state(&self.voters) != ReadState::Open {
                 return Ok(());
@@ -232,10 +238,6 @@ impl<'a> ReadRun<'a> {
                     Err(_) if self.heal_own(deadline).await? => continue,
                     Err(fault) => return Err(fault.into()),
                 }
-            }
-            if mem::take(&mut self.begins_late) {
-                self.hedge();
-                continue;
             }
             let tick = *hedge_at.get_or_insert_with(|| Instant::now() + self.hedge_delay());
             match timeout_at(tick.min(deadline), self.hear()).await {
@@ -289,9 +291,16 @@ impl<'a> ReadRun<'a> {
     /// Asks a node: for the whole object if no other node has sent it or was asked for it, else for a
     /// digest.
     fn ask(&mut self, node: NodeIndex) {
-        let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
-        let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
+        let whole = !self.has_body() && !self.waiting.iter().any(|(_, whole)| *whole);
         self.ask_for(node, whole);
+    }
+
+    /// True if a node has sent the whole object, or if this node has it, from where it can be read.
+    fn has_body(&self) -> bool {
+        self.answers.iter().any(|(node, copy)| match copy {
+            Copy::Found(_, body) => body.is_some() || self.topology.own() == Some(*node),
+            Copy::Missing => false,
+        })
     }
 
     /// Asks a node for the whole object or for the digest. A local copy that is not in memory is read in
@@ -444,8 +453,7 @@ impl<'a> ReadRun<'a> {
         dead.into_iter().for_each(|node| self.fail(node));
         let Some(node) = self.next_to_ask() else { return };
         // The late node may be the one that was asked for the object.
-        let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
-        self.ask_for(node, !has_body);
+        self.ask_for(node, !self.has_body());
     }
 }
 

@@ -99,11 +99,12 @@ impl<'a> Accepted<'a> {
         changed: Changed,
     ) -> Self {
         let Changed { object, ticket, replicated } = changed;
-        let sent = replicated.filter(|_| !topology.is_alone()).map(SentForm::Object);
         debug_assert!(
-            ticket.is_some() || sent.is_none(),
+            ticket.is_some() || replicated.is_none(),
             "a write that is sent to others is in this node's log"
         );
+        let is_sent = ticket.is_some() && !topology.is_alone();
+        let sent = replicated.filter(|_| is_sent).map(SentForm::Object);
         Self { at, targets, object, own: OwnWrite::of(ticket), sent }
     }
 
