@@ -153,7 +153,7 @@ impl Replica {
             true => self.admitted(at, &replicated, access)?,
             false => ArrivalDecision::AsItCame,
         };
-        Ok(match take_first(admitted, &replicated, out) {
+        Ok(match take_first(admitted, &replicated, out, None) {
             Verdict::Put(meta) => JoinVerdict::Put(meta),
             Verdict::WouldBlock => JoinVerdict::WouldBlock,
             Verdict::Nothing => JoinVerdict::Nothing,

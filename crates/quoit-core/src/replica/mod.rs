@@ -32,6 +32,7 @@ use crate::local_node::LocalNode;
 use crate::placement::Place;
 use crate::reap_records::ReapRecords;
 use crate::records::{Records, Updated, WrittenPages};
+use crate::shared_value;
 use crate::stored::{decode, wait_if_blocked};
 use crate::suspects::StraySuspects;
 use crate::tombstones::NotedTombstones;
@@ -47,6 +48,7 @@ use quoit_store::engine::{
     Access, Applied, Before, Decision, Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::error::StoreError;
+use quoit_wire::SHARED_BYTES_MIN;
 use quoit_wire::internode::data::MergeRule;
 use std::sync::Arc;
 
@@ -311,16 +313,19 @@ fn take(
     // Most objects replace the stored one, and the front of the stored record is enough to see that. The last
     // step replaces a damaged record.
     let mut may_be_damaged = around.may_be_damaged;
+    let is_large = incoming.object.len() >= SHARED_BYTES_MIN;
     let steps = [Some(Before::Front), Some(Before::Read), None];
     for before in steps.into_iter().skip(if may_be_damaged { 2 } else { 0 }) {
         if before.is_none() && !may_be_damaged {
             break;
         }
         let mut verdict = Ok(Verdict::Undecided);
-        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        let mut change = |stored: Option<&RecordRef<'_>>,
+                          out: &mut Vec<u8>,
+                          rest: Option<&mut Bytes>| {
             verdict = match stored {
-                None => admitted(access).map(|admitted| take_first(admitted, incoming, out)),
-                Some(stored) => unite(stored, incoming, needs_ticket, merged, out),
+                None => admitted(access).map(|admitted| take_first(admitted, incoming, out, rest)),
+                Some(stored) => unite(stored, incoming, needs_ticket, merged, (out, rest)),
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
@@ -332,13 +337,17 @@ fn take(
             }
         };
         let applied = match before {
-            None => forget().and_then(|()| records.replace_damaged(at, access, &mut change)),
-            Some(before) => match records.update(at, before, access, &mut change) {
+            None => forget().and_then(|()| {
+                records.replace_damaged(at, access, &mut |stored, out| change(stored, out, None))
+            }),
+            Some(before) => match records.update_parts(at, before, access, is_large, &mut change) {
                 Ok(Updated::Applied(applied)) => Ok(applied),
                 Ok(Updated::InPages) => {
                     match take_in_pages(records, at, incoming, needs_ticket, access, around) {
                         Ok(Some(taken)) => return Ok(taken),
-                        Ok(None) => records.update_assembled(at, access, &mut change),
+                        Ok(None) => records.update_assembled(at, access, &mut |stored, out| {
+                            change(stored, out, None)
+                        }),
                         Err(fault) => Err(fault),
                     }
                 }
@@ -390,15 +399,17 @@ pub(crate) enum Verdict {
     WouldBlock,
 }
 
-/// Appends to `out` the part of an incoming object that is stored if nothing is stored yet.
+/// Appends to `out` the part of an incoming object that is stored if nothing is stored yet. May leave the
+/// end of it in `rest`.
 pub(crate) fn take_first(
     admitted: ArrivalDecision,
     incoming: &Replicated,
     out: &mut Vec<u8>,
+    rest: Option<&mut Bytes>,
 ) -> Verdict {
     match admitted {
         ArrivalDecision::AsItCame => {
-            out.extend_from_slice(&incoming.object);
+            shared_value::append(&incoming.object, out, rest);
             Verdict::Put(incoming.meta)
         }
         ArrivalDecision::Rest(rest) => {
@@ -410,23 +421,24 @@ pub(crate) fn take_first(
     }
 }
 
-/// Merges an incoming object with the stored one, and appends to `out` the object that replaces it.
+/// Merges an incoming object with the stored one, and appends to `out` the object that replaces it. May
+/// leave the end of an object that is stored as it came in `rest`.
 fn unite(
     stored: &RecordRef<'_>,
     incoming: &Replicated,
     needs_ticket: bool,
     merged: &Merge<'_>,
-    out: &mut Vec<u8>,
+    (out, rest): (&mut Vec<u8>, Option<&mut Bytes>),
 ) -> Result<Verdict, RequestError> {
-    let as_it_came = |out: &mut Vec<u8>| {
-        out.extend_from_slice(&incoming.object);
+    let as_it_came = |out: &mut Vec<u8>, rest: Option<&mut Bytes>| {
+        shared_value::append(&incoming.object, out, rest);
         Ok(Verdict::Put(incoming.meta))
     };
     if stored.meta.digest == incoming.meta.digest {
-        return if needs_ticket { as_it_came(out) } else { Ok(Verdict::Keep) };
+        return if needs_ticket { as_it_came(out, rest) } else { Ok(Verdict::Keep) };
     }
     if replaces(stored, incoming) {
-        return as_it_came(out);
+        return as_it_came(out, rest);
     }
     if !stored.is_whole {
         return Ok(Verdict::Undecided);
@@ -436,7 +448,7 @@ fn unite(
     let merged = merged(&ours, &theirs);
     let digest = merged.digest();
     if digest == incoming.meta.digest {
-        return as_it_came(out);
+        return as_it_came(out, rest);
     }
     if digest == stored.meta.digest && !needs_ticket {
         return Ok(Verdict::Keep);
