@@ -23,6 +23,7 @@ pub mod http;
 mod index_entries;
 mod index_query;
 mod jobs;
+mod large_answer;
 mod listen;
 mod long_work;
 mod low_priority;

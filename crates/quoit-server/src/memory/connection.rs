@@ -122,6 +122,12 @@ impl MemoryReservation {
         }
     }
 
+    /// Asks for memory for large values of `bytes` in all, which are sent after `out` from the buffers that
+    /// they are in.
+    pub(crate) fn hold_shared(&mut self, out: &[u8], bytes: usize) -> Result<(), NoRoom> {
+        self.hold(out.len().saturating_add(bytes))
+    }
+
     #[cold]
     fn hold_large_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoRoom> {
         self.hold(out.len().saturating_add(bytes))?;
