@@ -13,6 +13,7 @@
 )]
 
 mod admin;
+mod arriving;
 mod audit;
 mod context;
 mod data_types;
