@@ -231,7 +231,7 @@ fn compare(
     let row =
         |name: String, exchange, target| LargeRow { name, exchange, target, runs: Vec::new() };
     let mut rows = [
-        row(format!("echo of a {name}"), LargeExchange::Echo(sizes), echo.target()),
+        row(format!("echo, sizes of {name}"), LargeExchange::Echo(sizes), echo.target()),
         row(name.to_owned(), exchange, node.at(address)),
     ];
     let operations = (options.bytes / value.len() as u64).max(10);
