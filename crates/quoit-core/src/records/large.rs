@@ -1,7 +1,7 @@
 //! Changes whose new value is large and in a buffer that can be shared.
 
 use super::pages::can_have_pages;
-use super::{Records, Updated};
+use super::{Records, Updated, should_be_divided};
 use crate::shared_value;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
@@ -73,8 +73,11 @@ impl Records {
 /// As [`should_be_divided`], for a stored object in two parts. The parts of an object that is not plain are
 /// put together in one buffer.
 fn should_parts_be_divided(meta: RecordMeta, front: &[u8], rest: &mut Bytes) -> bool {
+    if rest.is_empty() {
+        return should_be_divided(front);
+    }
     // The front is enough to recognise a plain object, which holds no data type.
-    if !rest.is_empty() && PlainObject::read_front(front, meta.digest).is_some() {
+    if PlainObject::read_front(front, meta.digest).is_some() {
         return false;
     }
     let stored = shared_value::join(front, rest);

@@ -327,14 +327,7 @@ fn take(
                 None => admitted(access).map(|admitted| take_first(admitted, incoming, out, rest)),
                 Some(stored) => unite(stored, incoming, needs_ticket, merged, (out, rest)),
             };
-            match verdict {
-                Ok(Verdict::Put(meta)) => Decision::Put(meta),
-                // No object remains, so no other replica will ever send one that replaces the damaged
-                // record: remove it.
-                Ok(Verdict::Nothing) if before.is_none() => Decision::Remove,
-                Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
-                | Err(_) => Decision::Keep,
-            }
+            decision_of(&verdict, before.is_none())
         };
         let applied = match before {
             None => forget().and_then(|()| {
@@ -375,6 +368,18 @@ fn take(
         }
     }
     Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
+}
+
+/// The decision that follows from a verdict about an incoming object.
+fn decision_of(verdict: &Result<Verdict, RequestError>, replaces_damaged: bool) -> Decision {
+    match verdict {
+        Ok(Verdict::Put(meta)) => Decision::Put(*meta),
+        // No object remains, so no other replica will ever send one that replaces the damaged record: remove
+        // it.
+        Ok(Verdict::Nothing) if replaces_damaged => Decision::Remove,
+        Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
+        | Err(_) => Decision::Keep,
+    }
 }
 
 /// Removes a tombstone from the engine if it still has this digest.

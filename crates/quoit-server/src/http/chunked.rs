@@ -36,7 +36,7 @@ impl ChunkedBody {
     }
 
     /// Number of bytes that the present chunk lacks; 0 between chunks.
-    pub fn missing_bytes(&self) -> usize {
+    pub const fn missing_bytes(&self) -> usize {
         match self.state {
             ChunkState::Data(missing) => missing,
             _ => 0,
@@ -54,7 +54,7 @@ impl ChunkedBody {
     /// # Panics
     ///
     /// If the chunk lacked fewer bytes.
-    pub fn received(&mut self, count: usize) {
+    pub const fn received(&mut self, count: usize) {
         let missing = self.missing_bytes();
         assert!(count <= missing, "a chunk takes no more than its size");
         if count > 0 {

@@ -250,8 +250,7 @@ pub trait Payload {
     /// Appends the bytes to a stream: large ones to `shared` if their buffer can be shared, the others to
     /// the write buffer.
     #[inline]
-    fn append_shared(&self, buffer: &mut Vec<u8>, shared: &mut SharedParts) {
-        let _ = shared;
+    fn append_shared(&self, buffer: &mut Vec<u8>, _shared: &mut SharedParts) {
         self.append_to(buffer);
     }
 }
