@@ -59,7 +59,7 @@ pub(crate) struct ObjectChange<'a> {
 
 /// How a change reads and writes the record.
 #[derive(Clone, Copy)]
-pub(crate) struct StoredForm {
+pub(crate) struct ChangeForm {
     /// Part of the stored record that the change sees.
     pub(crate) before: Before,
     /// True if the object after the change is probably large, so that it is written from the buffer that
@@ -186,7 +186,7 @@ impl Coordinator {
             self.write_in_pages(at, props, change, replicates, paged, pages)
         };
         let is_large = change.value_bytes() >= SHARED_BYTES_MIN;
-        let stored = StoredForm { before, is_large, replicates };
+        let stored = ChangeForm { before, is_large, replicates };
         self.change_from(at, props, &mut make, InPages::Write(&mut write), stored)
     }
 
@@ -198,7 +198,7 @@ impl Coordinator {
         props: &BucketProps,
         make: &mut MakeObject<'_>,
         mut in_pages: InPages<'_>,
-        StoredForm { before, is_large, replicates }: StoredForm,
+        ChangeForm { before, is_large, replicates }: ChangeForm,
     ) -> Result<Changed, RequestError> {
         let told = RefCell::new(ChangeResults::default());
         let ticket = wait_if_blocked(self.local.settings.blocking, |access| {

@@ -9,7 +9,7 @@ mod query;
 mod stream;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::change::{Changed, InPages, Present, StoredForm, expiry};
+use crate::coordinator::change::{ChangeForm, Changed, InPages, Present, expiry};
 use crate::coordinator::put::{Accepted, needs_another};
 use crate::coordinator::write_replicas::SentForm;
 use crate::error::{DataTypeError, RequestError};
@@ -265,7 +265,7 @@ impl Coordinator {
             props,
             &mut change,
             InPages::Operation(&mut in_pages),
-            StoredForm { before: Before::Read, is_large: false, replicates },
+            ChangeForm { before: Before::Read, is_large: false, replicates },
         )?;
         // What an attempt made in pages is void if the record was whole when the change was made.
         let delta = made.filter(|_| object.is_none()).transpose()?;
