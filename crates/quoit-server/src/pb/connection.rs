@@ -141,6 +141,13 @@ enum RequestProgress {
     Last,
 }
 
+impl RequestProgress {
+    /// True if the request has begun in place and has to wait.
+    const fn has_to_wait(&self) -> bool {
+        matches!(self, Self::Written(_) | Self::Shown(_) | Self::Started(_))
+    }
+}
+
 /// True if a frame is so large that its value is stored from the buffer that it is in.
 const fn is_large(frame: &FrameRef<'_>) -> bool {
     frame.size_bytes >= SHARED_BYTES_MIN + FRAME_HEAD_BYTES
@@ -235,21 +242,18 @@ impl PbConnection {
                 }
                 self.note_clear(input);
             }
-            let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
+            let (start_bytes, left_bytes) = (self.answers_bytes(), input.bytes.len());
             let mut weight = Weight::Plain;
-            let result = match self.begin_next(input) {
+            let progress = self.begin_next(input);
+            if progress.has_to_wait() {
+                input.lend_buffer();
+            }
+            let result = match progress {
                 RequestProgress::Ended(result) => result,
-                RequestProgress::Written(pending) => {
-                    input.lend_buffer();
-                    self.finish_put(pending).await
-                }
-                RequestProgress::Shown(shown) => {
-                    input.lend_buffer();
-                    self.confirm(shown).await
-                }
+                RequestProgress::Written(pending) => self.finish_put(pending).await,
+                RequestProgress::Shown(shown) => self.confirm(shown).await,
                 RequestProgress::Started(get) => {
                     weight = Weight::General;
-                    input.lend_buffer();
                     self.finish_get(get).await
                 }
                 RequestProgress::Whole(frame) => {
@@ -260,13 +264,12 @@ impl PbConnection {
                 RequestProgress::Last => return Ok(false),
             };
             input.transfer = None;
-            let mut moved_bytes =
-                left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
+            let moved_bytes =
+                left_bytes - input.bytes.len() + self.answers_bytes().saturating_sub(start_bytes);
             if !self.settle(result)? {
                 return Ok(false);
             }
             if self.out.len() >= FLUSH_BYTES || !self.shared.is_empty() {
-                moved_bytes += self.shared.size_bytes();
                 self.flush().await?;
             }
             self.reservation.release_minimum(self.out.len());
@@ -278,6 +281,11 @@ impl PbConnection {
                 turn.pass(&self.socket).await;
             }
         }
+    }
+
+    /// Size of the answers that are not written yet.
+    fn answers_bytes(&self) -> usize {
+        self.out.len() + self.shared.size_bytes()
     }
 
     /// Answers the next message of a client that has not logged in, and yields when the turn is over.
