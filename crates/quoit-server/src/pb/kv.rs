@@ -82,7 +82,8 @@ impl PbConnection {
         }
         let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_low_priority(read).await?,
+            // Boxed, because the task of every idle connection would reserve space for it otherwise.
+            true => Box::pin(self.context.get_low_priority(read)).await?,
             false => read.run(store).await?,
         };
         drop(admitted);
