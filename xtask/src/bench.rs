@@ -44,6 +44,10 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("cpu", "server processor time of get and put beside an echo and Redis"),
     comparison("instructions", "instructions of get and put under callgrind; --against BINARY"),
     comparison("reaping", "a million tombstones: time, processor time, p99 of gets meanwhile"),
+    comparison(
+        "large",
+        "processor time of get and put of 64 KiB and 1 MB beside an echo of the bytes",
+    ),
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
     comparison("data-types", "processor time of operations on sets and maps, small and large"),

@@ -50,6 +50,7 @@ mod request_log;
 mod riak_trees;
 mod serving;
 mod settings;
+mod shared_value;
 mod stats;
 mod store;
 mod stored;
@@ -97,6 +98,7 @@ pub use queues::{
     QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
     SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
 };
+pub use quoit_wire::SHARED_BYTES_MIN;
 pub use reap_records::{ReapRecordLimits, ReapRecordStats};
 pub use reaper::{ReapRecordBlockers, Reaper, TombstonesHeldUp};
 pub use replication::{

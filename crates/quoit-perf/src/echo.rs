@@ -16,7 +16,7 @@ const LISTENER: u64 = u64::MAX;
 const SYNCED: u64 = u64::MAX - 1;
 
 /// Sizes of the exchange, in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub(crate) request: usize,
     pub(crate) response: usize,

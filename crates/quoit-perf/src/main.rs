@@ -28,6 +28,7 @@ mod idle;
 mod import;
 mod instructions;
 mod ladder;
+mod large;
 mod link;
 mod listing;
 mod live;
@@ -95,6 +96,8 @@ pub(crate) struct Common {
 enum Command {
     /// Server processor time per operation: gets and puts, compared with the echo server and Redis.
     Cpu(Common),
+    /// Server processor time of gets and puts of large values, compared with the echo server.
+    Large(large::LargeOptions),
     /// Rate of synced puts, compared with the bare log writer.
     Durable(Common),
     /// Latency at half the maximum rate, with and without a running merge.
@@ -202,6 +205,7 @@ impl Command {
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
             Self::Instructions(options) => Some(options.common()),
+            Self::Large(options) => Some(options.common()),
             Self::Reaping(options) => Some(options.common()),
             Self::Replication(options) => Some(&options.common),
             Self::Handshakes(options) => Some(options.common()),
@@ -235,6 +239,7 @@ fn main() -> Result<()> {
     }
     match command {
         Command::Cpu(common) => compare::cpu(&common),
+        Command::Large(options) => large::large(&options),
         Command::Durable(common) => compare::durable(&common),
         Command::Merge(common) => compare::merge(&common),
         Command::Listing(common) => listing::listing(&common),

@@ -27,6 +27,17 @@ pub trait DiskFile: Send + Sync {
     /// Writes all of `bytes` at `offset`. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
 
+    /// Writes all of `parts` at `offset`, one after the other, without putting them together in memory.
+    /// After an error any part of them may have been written.
+    fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> Result<(), DiskError> {
+        let mut at = offset;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            self.write_at(part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Makes the file's bytes and length durable.
     fn sync(&self) -> Result<(), DiskError>;
 

@@ -5,7 +5,7 @@ use crate::error::DiskError;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -197,6 +197,29 @@ impl DiskFile for RealFile {
             .map_err(|error| failed("write", &self.path, bytes.len() as u64, &error))
     }
 
+    /// One system call, unless the system takes only a part.
+    fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> Result<(), DiskError> {
+        let size_bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let failed = |error: &io::Error| failed("write", &self.path, size_bytes, error);
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = &mut slices[..];
+        let mut at = offset;
+        // Removes empty parts at the beginning, for which the system would write nothing.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match rustix::io::pwritev(&self.file, left, at) {
+                Ok(0) => return Err(failed(&io::ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    at += count as u64;
+                    IoSlice::advance_slices(&mut left, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(&error.into())),
+            }
+        }
+        Ok(())
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, 0, &error))
     }
@@ -215,6 +238,20 @@ impl DiskFile for RealFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_written_one_after_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = RealDisk::open(directory.path()).unwrap().open("file", true).unwrap();
+        file.write_at(b"0123456789", 0).unwrap();
+        let large = vec![b'v'; 3 << 20];
+        file.write_parts_at(&[b"", b"ab", b"", &large, b"yz", b""], 3).unwrap();
+        file.write_parts_at(&[b"", b""], 1).unwrap();
+        let expected = [b"012ab", &large[..], b"yz"].concat();
+        let mut read = vec![0; expected.len() + 1];
+        assert_eq!(file.read_at(&mut read, 0).unwrap(), expected.len());
+        assert!(read[..expected.len()] == expected);
+    }
 
     #[test]
     fn a_lock_is_held_until_it_is_dropped_whoever_has_its_file_open() {

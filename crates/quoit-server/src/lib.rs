@@ -13,6 +13,7 @@
 )]
 
 mod admin;
+mod arriving;
 mod audit;
 mod context;
 mod data_types;
@@ -23,6 +24,7 @@ pub mod http;
 mod index_entries;
 mod index_query;
 mod jobs;
+mod large_answer;
 mod listen;
 mod long_work;
 mod low_priority;

@@ -13,7 +13,7 @@ use bytes::{BufMut, BytesMut};
 use parking_lot::Mutex;
 use slab::Slab;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// Smallest rest of an answer, in bytes, that is moved to a smaller buffer when at least half of the answer
 /// is sent.
-const MOVED_BYTES_MIN: usize = 1024 * 1024;
+pub(crate) const MOVED_BYTES_MIN: usize = 1024 * 1024;
 /// Time and bytes that a client has to read its last answer before the connection is closed.
 const LINGER_LIMIT: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -39,7 +39,7 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const DROPPED_BYTES: usize = 16 * 1024;
 
 /// Bytes of a large request or answer that are read or written before other tasks get a turn.
-const PIECE_BYTES: usize = 128 * 1024;
+pub(crate) const PIECE_BYTES: usize = 128 * 1024;
 
 /// Ends the reads of all sockets of a server, and orders the pieces of their long work.
 #[derive(Default)]
@@ -304,7 +304,7 @@ impl Socket {
     }
 
     /// Counts bytes of a large request or answer, and yields to other tasks after each piece.
-    async fn spend(&mut self, bytes: usize) {
+    pub(crate) async fn spend(&mut self, bytes: usize) {
         self.piece_bytes += bytes;
         if self.piece_bytes >= PIECE_BYTES {
             self.piece_bytes = 0;
@@ -324,7 +324,7 @@ impl Socket {
     }
 
     /// Flushes the last TLS records to the system.
-    async fn flush_tls(
+    pub(crate) async fn flush_tls(
         &mut self,
         transfer: &mut Option<Transfer>,
         pace: PaceSettings,
@@ -379,6 +379,15 @@ impl Socket {
     async fn poll_write_once(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let stream = &mut self.stream;
         poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_write(context, bytes))).await
+    }
+
+    /// Writes pieces of an answer with one call, as much as the system takes.
+    pub(crate) fn poll_write_slices(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
     /// Closes the write side, and reads and discards what the client still sends, within limits, so that it
@@ -451,7 +460,7 @@ fn empty(out: &mut Vec<u8>) {
     }
 }
 
-async fn within<T>(
+pub(crate) async fn within<T>(
     deadline: Instant,
     transfer: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {

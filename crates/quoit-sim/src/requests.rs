@@ -8,7 +8,7 @@ use crate::value::value_of;
 use bytes::Bytes;
 use quoit_core::{
     Confirmation, DeleteRequest, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
-    ReplicatedStore, RequestError, ShownInPlace, ShownObject, WriteOptions,
+    ReplicatedStore, RequestError, SHARED_BYTES_MIN, ShownInPlace, ShownObject, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::object::{IndexEntry, IndexTerm, Object};
@@ -110,7 +110,7 @@ pub async fn get(
     let owned = |found: Option<ShownObject<'_>>| match found {
         None => Ok(None),
         Some(ShownObject::Whole(object)) => Ok(Some(object)),
-        Some(ShownObject::Plain(plain)) => {
+        Some(ShownObject::Plain(plain) | ShownObject::Large(plain, _)) => {
             let mut encoded = Vec::new();
             plain.encode_into(&mut encoded);
             Object::decode(&encoded.into()).map(Some)
@@ -184,6 +184,7 @@ pub async fn write(
             context: request.context.clone(),
             content_type: None,
             value: &value,
+            shared: (value.len() >= SHARED_BYTES_MIN).then(|| value.clone()),
             options,
         };
         if !request.return_object

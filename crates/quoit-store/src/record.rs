@@ -125,6 +125,12 @@ impl<'a> RecordRef<'a> {
         Self { meta: record.meta, value: &record.value, is_whole: true, owner: Some(&record.value) }
     }
 
+    /// The buffer that contains the value, if sharing it is cheaper than a copy.
+    #[must_use]
+    pub const fn owner(&self) -> Option<&'a Bytes> {
+        self.owner
+    }
+
     /// The value as bytes that outlive the call: a copy if it is small, shared if it is large.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {

@@ -6,9 +6,10 @@
 
 use crate::code::MessageCode;
 use crate::error::FrameError;
-use crate::frame::{WriteBuffer, append_frame};
-use crate::messages::{RpbLink, RpbPair};
-use bytes::BufMut;
+use crate::frame::{LENGTH_SIZE_BYTES, WriteBuffer, append_empty, append_frame, length_field};
+use crate::messages::{RpbContent, RpbLink, RpbPair};
+use crate::shared::{SHARED_BYTES_MIN, SharedParts};
+use bytes::{BufMut, Bytes};
 use prost::encoding::{encode_varint, encoded_len_varint, message};
 use quoit_number::low_u8;
 
@@ -71,6 +72,67 @@ pub fn append_put_resp<'a>(
     append_object(buffer, MessageCode::PutResp, content, vclock, key)
 }
 
+/// As [`append_get_resp`], but values of [`SHARED_BYTES_MIN`] and more are appended to `shared`, each a
+/// reference to the buffer that comes with its content.
+///
+/// # Errors
+///
+/// As [`append_get_resp`]. `shared` is then unchanged as well.
+pub fn append_get_resp_shared<'a>(
+    out: (&mut Vec<u8>, &mut SharedParts),
+    content: impl IntoIterator<Item = (ContentRef<'a>, Bytes)>,
+    vclock: Option<&[u8]>,
+) -> Result<(), FrameError> {
+    append_object_shared(out, MessageCode::GetResp, content, vclock, None)
+}
+
+/// As [`append_put_resp`], with shared values like those of [`append_get_resp_shared`].
+///
+/// # Errors
+///
+/// As [`append_get_resp_shared`].
+pub fn append_put_resp_shared<'a>(
+    out: (&mut Vec<u8>, &mut SharedParts),
+    content: impl IntoIterator<Item = (ContentRef<'a>, Bytes)>,
+    vclock: Option<&[u8]>,
+    key: Option<&[u8]>,
+) -> Result<(), FrameError> {
+    append_object_shared(out, MessageCode::PutResp, content, vclock, key)
+}
+
+/// Appends either answer with shared values.
+fn append_object_shared<'a>(
+    (buffer, shared): (&mut Vec<u8>, &mut SharedParts),
+    code: MessageCode,
+    content: impl IntoIterator<Item = (ContentRef<'a>, Bytes)>,
+    vclock: Option<&[u8]>,
+    key: Option<&[u8]>,
+) -> Result<(), FrameError> {
+    let (start, shared_count, shared_bytes) = (buffer.len(), shared.count(), shared.size_bytes());
+    append_empty(buffer, code);
+    for (content, value) in content {
+        debug_assert_eq!(content.value, value, "a content comes with its value");
+        put_key_and_varint(buffer, 1, 2, content.encoded_len() as u64);
+        if value.len() < SHARED_BYTES_MIN {
+            content.encode(buffer);
+        } else {
+            put_key_and_varint(buffer, 1, 2, value.len() as u64);
+            shared.push(buffer.len(), value);
+            content.encode_description(buffer);
+        }
+    }
+    put_bytes(buffer, 2, vclock);
+    put_bytes(buffer, 3, key);
+    let length_bytes =
+        buffer.len() - start - LENGTH_SIZE_BYTES + shared.size_bytes() - shared_bytes;
+    let length = length_field(length_bytes).inspect_err(|_| {
+        buffer.truncate(start);
+        shared.truncate(shared_count);
+    })?;
+    buffer[start..start + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
 /// Appends either answer. Their common fields have the same tags.
 fn append_object<'a>(
     buffer: &mut impl WriteBuffer,
@@ -89,6 +151,24 @@ fn append_object<'a>(
     })
 }
 
+impl<'a> From<&'a RpbContent> for ContentRef<'a> {
+    fn from(content: &'a RpbContent) -> Self {
+        Self {
+            value: &content.value,
+            content_type: content.content_type.as_deref(),
+            charset: content.charset.as_deref(),
+            content_encoding: content.content_encoding.as_deref(),
+            vtag: content.vtag.as_deref(),
+            links: &content.links,
+            last_mod: content.last_mod,
+            last_mod_usecs: content.last_mod_usecs,
+            usermeta: &content.usermeta,
+            indexes: &content.indexes,
+            deleted: content.deleted == Some(true),
+        }
+    }
+}
+
 impl ContentRef<'_> {
     fn encoded_len(&self) -> usize {
         bytes_len(Some(self.value))
@@ -104,8 +184,15 @@ impl ContentRef<'_> {
             + if self.deleted { 2 } else { 0 }
     }
 
+    #[inline]
     fn encode(&self, buffer: &mut impl BufMut) {
         put_bytes(buffer, 1, Some(self.value));
+        self.encode_description(buffer);
+    }
+
+    /// Appends all fields but the value.
+    #[inline]
+    fn encode_description(&self, buffer: &mut impl BufMut) {
         put_bytes(buffer, 2, self.content_type);
         put_bytes(buffer, 3, self.charset);
         put_bytes(buffer, 4, self.content_encoding);

@@ -198,7 +198,7 @@ pub fn append_frame<B: WriteBuffer>(
 }
 
 /// The length field of a frame whose code and body have this length.
-fn length_field(length_bytes: usize) -> Result<u32, FrameError> {
+pub(crate) fn length_field(length_bytes: usize) -> Result<u32, FrameError> {
     u32::try_from(length_bytes).map_err(|_| FrameError::TooLarge {
         length_bytes: length_bytes as u64,
         length_bytes_max: u32::MAX,

@@ -5,7 +5,7 @@
 //! - [`messages`] has the messages of Riak KV's Protocol Buffers interface, [`code`] their codes,
 //!   and [`quorum`] the special values of quorum fields.
 //! - [`plain`] reads the most frequent requests without allocation; [`answer`] encodes answers from
-//!   borrowed objects.
+//!   borrowed objects; [`shared`] keeps large values out of write buffers.
 //! - [`internode`] has the frames and messages between nodes.
 //!
 //! This crate is neither a client nor a server: nothing here reads a socket or interprets a
@@ -43,11 +43,15 @@ pub mod messages;
 pub mod plain;
 pub mod quorum;
 pub mod shape;
+pub mod shared;
 
-pub use answer::{ContentRef, append_get_resp, append_put_resp};
+pub use answer::{
+    ContentRef, append_get_resp, append_get_resp_shared, append_put_resp, append_put_resp_shared,
+};
 pub use code::MessageCode;
 pub use error::{DecodeError, FrameError};
 pub use frame::{Frame, FrameDecoder, append_empty, append_message, encode_message};
 pub use messages::Body;
 pub use plain::{FrameRef, PlainGet, PlainPut};
 pub use quorum::Quorum;
+pub use shared::{SHARED_BYTES_MIN, SharedParts};

@@ -4,13 +4,17 @@
 //! task is writing ([`Urgency::Now`]), or leaves it to the driver. The driver writes when all tasks
 //! that are ready to run have appended ([`Urgency::Soon`]), so that one system call carries the
 //! messages of many tasks.
+//!
+//! Large payloads are not copied into the buffer: they stand in their own buffers between its bytes
+//! ([`SharedParts`]), and vectored writes send both.
 
 use super::statistics::Traffic;
 use parking_lot::{Mutex, MutexGuard};
 use prost::Message;
-use quoit_wire::internode::{FramePrefix, Payload, append_frame};
+use quoit_wire::SharedParts;
+use quoit_wire::internode::{FramePrefix, Payload, append_frame_shared};
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -18,6 +22,9 @@ use tokio::io::AsyncWrite;
 
 /// Maximum capacity of an empty buffer that is kept for reuse, in bytes.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Maximum number of pieces of one vectored write.
+const SLICE_COUNT_MAX: usize = 16;
 
 pub(super) type BoxWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
@@ -48,7 +55,7 @@ pub(super) struct Inner<T> {
     /// Other state that the lock guards.
     pub(super) state: T,
     /// Frames of which no byte was given to the writer.
-    pending: Vec<u8>,
+    pending: Frames,
     /// An empty buffer, to swap with `pending`.
     spare: Vec<u8>,
     writer: Writer,
@@ -75,10 +82,29 @@ enum Writer {
     /// The peer accepts no more at the moment. The driver continues at `from`.
     Blocked {
         writer: BoxWriter,
-        bytes: Vec<u8>,
+        bytes: Frames,
         from: usize,
     },
     Broken(io::Error),
+}
+
+/// Encoded frames.
+#[derive(Default)]
+struct Frames {
+    /// All bytes except for large payloads.
+    gathered: Vec<u8>,
+    /// Large payloads, by their places in `gathered`.
+    shared: SharedParts,
+}
+
+impl Frames {
+    fn len(&self) -> usize {
+        self.gathered.len() + self.shared.size_bytes()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.gathered.is_empty() && self.shared.is_empty()
+    }
 }
 
 impl<T> Outbox<T> {
@@ -86,7 +112,7 @@ impl<T> Outbox<T> {
         Outbox {
             inner: Mutex::new(Inner {
                 state,
-                pending: Vec::new(),
+                pending: Frames::default(),
                 spare: Vec::new(),
                 writer: Writer::Absent,
                 epoch: 0,
@@ -165,10 +191,9 @@ impl<T> Outbox<T> {
         mut inner: MutexGuard<'a, Inner<T>>,
         context: &mut Context<'_>,
     ) -> MutexGuard<'a, Inner<T>> {
-        let (mut writer, mut bytes, mut from) = match mem::replace(&mut inner.writer, Writer::Busy)
-        {
+        let (mut writer, bytes, mut from) = match mem::replace(&mut inner.writer, Writer::Busy) {
             Writer::Free(writer) => {
-                let spare = mem::take(&mut inner.spare);
+                let spare = Frames { gathered: mem::take(&mut inner.spare), ..Frames::default() };
                 inner.asked = None;
                 (writer, mem::replace(&mut inner.pending, spare), 0)
             }
@@ -196,9 +221,10 @@ impl<T> Outbox<T> {
         }
         match outcome {
             Poll::Ready(Ok(())) => {
-                bytes.clear();
-                if bytes.capacity() <= KEPT_BYTES_MAX {
-                    inner.spare = bytes;
+                let Frames { gathered: mut spare, .. } = bytes;
+                spare.clear();
+                if spare.capacity() <= KEPT_BYTES_MAX {
+                    inner.spare = spare;
                 }
                 inner.writer = Writer::Free(writer);
                 if !inner.pending.is_empty() && !inner.corked {
@@ -238,7 +264,7 @@ impl<T> Inner<T> {
         self.epoch += 1;
         self.writer = Writer::Absent;
         self.asked = None;
-        self.pending = Vec::new();
+        self.pending = Frames::default();
         self.assert_positions();
         self.wake_driver();
     }
@@ -297,10 +323,14 @@ impl<T> Inner<T> {
             return Err(payload_bytes);
         }
         let start = self.pending.len();
-        append_frame(&mut self.pending, prefix, header, payload).map_err(|_| payload_bytes)?;
+        let Frames { gathered, shared } = &mut self.pending;
+        let (gathered_bytes, shared_count) = (gathered.len(), shared.count());
+        append_frame_shared((gathered, shared), prefix, header, payload)
+            .map_err(|_| payload_bytes)?;
         let size_bytes = (self.pending.len() - start) as u64;
         if size_bytes > u64::from(frame_bytes_max) {
-            self.pending.truncate(start);
+            self.pending.gathered.truncate(gathered_bytes);
+            self.pending.shared.truncate(shared_count);
             return Err(size_bytes);
         }
         self.traffic.sent(size_bytes);
@@ -378,12 +408,20 @@ fn defer(context: &mut Context<'_>) {
 fn poll_write_all(
     writer: &mut BoxWriter,
     context: &mut Context<'_>,
-    bytes: &[u8],
+    bytes: &Frames,
     from: &mut usize,
     write_count: &mut u64,
 ) -> Poll<io::Result<()>> {
+    let Frames { gathered, shared } = bytes;
     while *from < bytes.len() {
-        match Pin::new(&mut *writer).poll_write(context, &bytes[*from..]) {
+        let written = if shared.is_empty() {
+            Pin::new(&mut *writer).poll_write(context, &gathered[*from..])
+        } else {
+            let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
+            let count = shared.fill_slices(gathered, *from, &mut slices);
+            Pin::new(&mut *writer).poll_write_vectored(context, &slices[..count])
+        };
+        match written {
             Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
             Poll::Ready(Ok(written)) => {
                 *from += written;
@@ -399,7 +437,10 @@ fn poll_write_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quoit_wire::internode::FrameKind;
+    use bytes::Bytes;
+    use quoit_wire::SHARED_BYTES_MIN;
+    use quoit_wire::internode::{FrameKind, append_frame};
+    use std::sync::Arc;
 
     /// A writer that accepts nothing and fails.
     struct Broken;
@@ -435,5 +476,87 @@ mod tests {
             outbox.flush(inner, Urgency::Now);
             assert_eq!(outbox.lock().is_unsent(begins_at), is_unsent, "{failed_write:?}");
         }
+    }
+
+    /// A writer that takes a few bytes of every second call.
+    struct Slow {
+        taken: Arc<Mutex<Vec<u8>>>,
+        room_bytes: usize,
+        is_blocked: bool,
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            slices: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.is_blocked = !self.is_blocked;
+            if self.is_blocked {
+                return Poll::Pending;
+            }
+            let offered = slices.iter().flat_map(|slice| slice.iter().copied());
+            let taken: Vec<u8> = offered.take(self.room_bytes).collect();
+            self.taken.lock().extend_from_slice(&taken);
+            Poll::Ready(Ok(taken.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn frames_with_large_payloads_leave_in_order_however_slow_the_writer_is() {
+        let prefix = FramePrefix::new(FrameKind::Request, 1);
+        for room_bytes in [1_000, 70_000, 10_000_000] {
+            let (outbox, taken) = (Outbox::new(()), Arc::new(Mutex::new(Vec::new())));
+            let writer = Slow { taken: Arc::clone(&taken), room_bytes, is_blocked: false };
+            let mut expected = Vec::new();
+            let mut inner = outbox.lock();
+            inner.open(Box::new(writer), FailedWrite::SendsNothing);
+            for size_bytes in [1, SHARED_BYTES_MIN - 1, SHARED_BYTES_MIN, 5, 300_000, 300_001, 0] {
+                let payload = Bytes::from(vec![(size_bytes % 251) as u8; size_bytes]);
+                inner.append(prefix, &5_u32, &payload, u32::MAX).expect("it fits");
+                append_frame(&mut expected, prefix, &5_u32, &payload).expect("it fits");
+            }
+            assert_eq!(inner.unwritten_bytes(), expected.len());
+            outbox.flush(inner, Urgency::Now);
+            let mut context = Context::from_waker(Waker::noop());
+            while outbox.poll_drive(&mut context, &mut true).expect("it does not break") > 0 {
+                let inner = outbox.lock();
+                let left_bytes = expected.len() - taken.lock().len();
+                assert_eq!(inner.unwritten_bytes(), left_bytes);
+                assert!(inner.is_unsent(inner.appended_bytes()));
+                assert_eq!(inner.is_unsent(0), taken.lock().is_empty());
+            }
+            assert!(*taken.lock() == expected, "writes of {room_bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_frame_above_the_limit_leaves_nothing_of_its_payload() {
+        let prefix = FramePrefix::new(FrameKind::Request, 1);
+        let outbox = Outbox::new(());
+        let mut inner = outbox.lock();
+        let payload = Bytes::from(vec![7; SHARED_BYTES_MIN]);
+        let limit = u32::try_from(payload.len()).expect("it is small");
+        let size_bytes = inner.append(prefix, &5_u32, &payload, limit).expect_err("it is too long");
+        assert!(size_bytes > u64::from(limit));
+        assert_eq!((inner.unwritten_bytes(), inner.appended_bytes()), (0, 0));
+        inner.append(prefix, &5_u32, &payload, limit + 100).expect("it fits");
+        assert_eq!(inner.unwritten_bytes() as u64, size_bytes);
     }
 }

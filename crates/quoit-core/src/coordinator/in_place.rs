@@ -23,6 +23,7 @@ use crate::records::Updated;
 use crate::replica::WrittenObject;
 use crate::replica::{Replicated, merge_rule};
 use crate::request_log::{AskedNodes, Finished, RequestKind};
+use crate::shared_value;
 use crate::stats::Sizes;
 use crate::stored::decode;
 use crate::topology::Topology;
@@ -41,6 +42,7 @@ use quoit_store::engine::{
     Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::error::StoreError;
+use quoit_wire::SHARED_BYTES_MIN;
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,6 +54,8 @@ const CHECKED_BYTES_MAX: usize = 4 << 10;
 pub enum ShownObject<'a> {
     /// A plain object, in the buffer that it was read into.
     Plain(PlainObject<'a>),
+    /// A plain object with a large value, and the buffer, of which the value is a part that can be shared.
+    Large(PlainObject<'a>, &'a Bytes),
     /// Any other object, decoded.
     Whole(Object),
 }
@@ -59,7 +63,7 @@ pub enum ShownObject<'a> {
 impl ShownObject<'_> {
     fn sizes(&self) -> Sizes {
         match self {
-            Self::Plain(plain) => Sizes::of_plain(plain),
+            Self::Plain(plain) | Self::Large(plain, _) => Sizes::of_plain(plain),
             Self::Whole(object) => Sizes::of_object(object),
         }
     }
@@ -76,6 +80,9 @@ pub struct PlainWrite<'a> {
     pub content_type: Option<&'a [u8]>,
     /// The value.
     pub value: &'a [u8],
+    /// The value in a buffer that can be shared; for large values ([`SHARED_BYTES_MIN`]), which are then
+    /// written from there.
+    pub shared: Option<Bytes>,
     /// Quorums and limits.
     pub options: WriteOptions,
 }
@@ -317,29 +324,9 @@ impl Coordinator {
             return Ok(None);
         }
         targets.check(&topology)?;
-        let policy = policy(props, false);
-        let blind = matches!(policy, WritePolicy::LastWriteWins);
-        let before = if blind { Before::Skip } else { Before::Front };
-        let (mut fault, mut replicated) = (None, None);
-        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-            let start = out.len();
-            match self.replace_plain(write, &at, props, policy, stored, out) {
-                Ok(Some(meta)) => {
-                    if replicates || self.hook.is_held(out.len() - start) {
-                        let object = Bytes::copy_from_slice(&out[start..]);
-                        replicated = Some(Replicated { meta, rule: merge_rule(props), object });
-                    }
-                    Decision::Put(meta)
-                }
-                Ok(None) => Decision::Keep,
-                Err(error) => {
-                    fault = Some(error);
-                    Decision::Keep
-                }
-            }
-        };
-        let updated = self.local.records.update_plain(&at, before, Access::NoWait, &mut change);
-        let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
+        let mut replicated = None;
+        let ticket = self.log_plain(write, &at, props, replicates, &mut replicated)?;
+        let Some(ticket) = ticket else { return Ok(None) };
         debug_assert!(!replicates || replicated.is_some(), "a cluster's write is sent to others");
         self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         Ok(Some(match replicated.filter(|_| replicates) {
@@ -358,8 +345,60 @@ impl Coordinator {
         }))
     }
 
-    /// Encodes the object after the write into the engine's buffer; `None` if that object would not be
-    /// plain.
+    /// Appends a plain write to the log; `None` to decline. If it `replicates`, or if a source queue keeps
+    /// the object, leaves the object in the form for replicas in `replicated`.
+    #[inline]
+    fn log_plain(
+        &self,
+        write: &PlainWrite<'_>,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        replicates: bool,
+        replicated: &mut Option<Replicated>,
+    ) -> Result<Option<Ticket>, RequestError> {
+        let policy = policy(props, false);
+        let blind = matches!(policy, WritePolicy::LastWriteWins);
+        let before = if blind { Before::Skip } else { Before::Front };
+        let mut fault = None;
+        let mut change = |stored: Option<&RecordRef<'_>>,
+                          out: &mut Vec<u8>,
+                          rest: Option<&mut Bytes>| {
+            let start = out.len();
+            match self.replace_plain(write, at, props, policy, stored, out) {
+                Ok(Some(meta)) => {
+                    let rest_bytes = rest.as_ref().map_or(0, |rest| rest.len());
+                    if replicates || self.hook.is_held(out.len() - start + rest_bytes) {
+                        let object = match rest {
+                            None => Bytes::copy_from_slice(&out[start..]),
+                            Some(rest) => shared_value::join(&out[start..], rest),
+                        };
+                        *replicated = Some(Replicated { meta, rule: merge_rule(props), object });
+                    }
+                    Decision::Put(meta)
+                }
+                Ok(None) => Decision::Keep,
+                Err(error) => {
+                    fault = Some(error);
+                    Decision::Keep
+                }
+            }
+        };
+        let (records, access) = (&self.local.records, Access::NoWait);
+        let updated = match &write.shared {
+            None => records
+                .update_plain(at, before, access, &mut |stored, out| change(stored, out, None)),
+            Some(value) => {
+                records.update_plain_large(at, before, access, &mut |stored, out, rest| {
+                    *rest = value.clone();
+                    change(stored, out, Some(rest))
+                })
+            }
+        };
+        ticket_of(updated, fault)
+    }
+
+    /// Encodes the object after the write into the engine's buffer, except for a value that can be shared;
+    /// `None` if that object would not be plain.
     fn replace_plain(
         &self,
         write: &PlainWrite<'_>,
@@ -398,11 +437,22 @@ impl Coordinator {
             ..PlainObject::written(clock, &dot)
         };
         let start = out.len();
-        object.encode_into(out);
-        self.check_size(at.key, (out.len() - start) as u64)?;
+        let rest_bytes = match &write.shared {
+            None => {
+                object.encode_into(out);
+                0
+            }
+            Some(value) => {
+                debug_assert_eq!(value, write.value, "the value is the same in both forms");
+                object.encode_front_into(out);
+                value.len()
+            }
+        };
+        self.check_size(at.key, (out.len() - start + rest_bytes) as u64)?;
         let digest = object.digest();
         debug_assert!(
-            out.len() - start > CHECKED_BYTES_MAX || is_stored_with(digest, &out[start..]),
+            out.len() - start + rest_bytes > CHECKED_BYTES_MAX
+                || is_stored_with(digest, &out[start..]),
             "a plain object is read with the digest that it is written with"
         );
         Ok(Some(RecordMeta {
@@ -454,8 +504,11 @@ fn found_in<'r>(
     record: &RecordRef<'r>,
     props: &BucketProps,
 ) -> Result<ShownObject<'r>, RequestError> {
-    match PlainObject::read(record.value) {
-        Some(plain) => Ok(ShownObject::Plain(plain)),
-        None => Ok(ShownObject::Whole(resolve(decode(&record.to_bytes())?, props))),
+    match (PlainObject::read(record.value), record.owner()) {
+        (Some(plain), Some(owner)) if plain.value.len() >= SHARED_BYTES_MIN => {
+            Ok(ShownObject::Large(plain, owner))
+        }
+        (Some(plain), _) => Ok(ShownObject::Plain(plain)),
+        (None, _) => Ok(ShownObject::Whole(resolve(decode(&record.to_bytes())?, props))),
     }
 }

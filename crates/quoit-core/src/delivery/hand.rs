@@ -13,11 +13,12 @@ use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_number::length_u32;
 use quoit_store::engine::{Record, RecordMeta};
-use quoit_wire::internode::Payload;
+use quoit_wire::SharedParts;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{
     Deliver, Delivered, DeliveredRecord, METHOD_DELIVER, METHOD_OFFER, Offer, Offered,
 };
+use quoit_wire::internode::{Payload, append_or_share};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +105,12 @@ impl Payload for Objects<'_> {
     fn append_to(&self, out: &mut Vec<u8>) {
         for (_, record) in self.0 {
             out.extend_from_slice(&record.value);
+        }
+    }
+
+    fn append_shared(&self, out: &mut Vec<u8>, shared: &mut SharedParts) {
+        for (_, record) in self.0 {
+            append_or_share(&record.value, out, shared);
         }
     }
 }

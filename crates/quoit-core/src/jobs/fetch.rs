@@ -151,6 +151,7 @@ fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace
     let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
     let show = |found: Option<ShownObject<'_>>| match found? {
         ShownObject::Plain(plain) => Some(InPlace::Value(Bytes::copy_from_slice(plain.value))),
+        ShownObject::Large(plain, owner) => Some(InPlace::Value(owner.slice_ref(plain.value))),
         ShownObject::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
     // Faults are ignored here: the later read meets them again and reports them.

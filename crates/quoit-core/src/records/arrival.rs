@@ -1,5 +1,6 @@
 //! Objects that arrive for a record from other replicas, and what becomes of them.
 
+use crate::shared_value;
 use bytes::Bytes;
 use quoit_model::object::Object;
 use quoit_store::after_expiry;
@@ -71,15 +72,17 @@ pub(super) enum Verdict {
     WouldBlock,
 }
 
-/// Appends to `out` the part of an incoming object that is stored if nothing is stored yet.
+/// Appends to `out` the part of an incoming object that is stored if nothing is stored yet. May leave the
+/// end of it in `rest`.
 pub(super) fn take_first(
     admitted: ArrivalDecision,
     incoming: &Replicated,
     out: &mut Vec<u8>,
+    rest: Option<&mut Bytes>,
 ) -> Verdict {
     match admitted {
         ArrivalDecision::AsItCame => {
-            out.extend_from_slice(&incoming.object);
+            shared_value::append(&incoming.object, out, rest);
             Verdict::Put(incoming.meta)
         }
         ArrivalDecision::Rest(rest) => {

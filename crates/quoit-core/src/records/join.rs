@@ -138,7 +138,7 @@ fn joined(
         true => admitted(&replicated)?,
         false => ArrivalDecision::AsItCame,
     };
-    Ok(match take_first(admitted, &replicated, out) {
+    Ok(match take_first(admitted, &replicated, out, None) {
         Verdict::Put(meta) => JoinVerdict::Put(meta),
         Verdict::WouldBlock => JoinVerdict::WouldBlock,
         Verdict::Nothing => JoinVerdict::Nothing,

@@ -17,7 +17,9 @@ use super::{
     WrittenPages,
 };
 use crate::error::RequestError;
+use crate::shared_value;
 use crate::stored::decode;
+use bytes::Bytes;
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, Pages, PagesMerged, Region};
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
@@ -25,6 +27,7 @@ use quoit_model::props::Datatype;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
+use quoit_wire::SHARED_BYTES_MIN;
 use quoit_wire::internode::data::MergeRule;
 
 /// Functions of the surrounding replica that [`Records::merge`] calls.
@@ -84,31 +87,40 @@ impl Records {
         // Most objects replace the stored one, and the front of the stored record is enough to see that.
         // The last step replaces a damaged record.
         let mut may_be_damaged = steps.may_be_damaged;
+        let is_large = incoming.object.len() >= SHARED_BYTES_MIN;
         let befores = [Some(Before::Front), Some(Before::Read), None];
         for before in befores.into_iter().skip(if may_be_damaged { 2 } else { 0 }) {
             if before.is_none() && !may_be_damaged {
                 break;
             }
             let mut verdict = Ok(Verdict::Undecided);
-            let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                verdict = match stored {
-                    None => admitted(access).map(|admitted| take_first(admitted, incoming, out)),
-                    Some(stored) => unite(stored, incoming, needs_ticket, merged, out),
+            let mut change =
+                |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>, rest: Option<&mut Bytes>| {
+                    verdict = match stored {
+                        None => admitted(access)
+                            .map(|admitted| take_first(admitted, incoming, out, rest)),
+                        Some(stored) => unite(stored, incoming, needs_ticket, merged, (out, rest)),
+                    };
+                    decision_on(&verdict, before.is_none())
                 };
-                decision_on(&verdict, before.is_none())
-            };
             let updated = match before {
                 None => forget()
-                    .and_then(|()| self.replace_damaged(at, access, &mut change))
+                    .and_then(|()| {
+                        self.replace_damaged(at, access, &mut |stored, out| {
+                            change(stored, out, None)
+                        })
+                    })
                     .map(Updated::Applied),
-                Some(before) => self.update(at, before, access, &mut change),
+                Some(before) => self.update_parts(at, before, access, is_large, &mut change),
             };
             let applied = match updated {
                 Ok(Updated::Applied(applied)) => Ok(applied),
                 Ok(Updated::InPages) => {
                     match self.merge_by_pages(at, incoming, needs_ticket, access, steps) {
                         Ok(Some(taken)) => return Ok(taken),
-                        Ok(None) => self.update_assembled(at, access, &mut change),
+                        Ok(None) => self.update_assembled(at, access, &mut |stored, out| {
+                            change(stored, out, None)
+                        }),
                         Err(fault) => Err(fault),
                     }
                 }
@@ -255,23 +267,24 @@ fn check_pages(paged: &PagedObject, pages: &mut WrittenPages<'_, '_>) -> Result<
     paged.rest(&Region::default(), pages).map(|_| ())
 }
 
-/// Merges an incoming object with the stored one, and appends to `out` the object that replaces it.
+/// Merges an incoming object with the stored one, and appends to `out` the object that replaces it. May
+/// leave the end of an object that is stored as it came in `rest`.
 fn unite(
     stored: &RecordRef<'_>,
     incoming: &Replicated,
     needs_ticket: bool,
     merged: &Merge<'_>,
-    out: &mut Vec<u8>,
+    (out, rest): (&mut Vec<u8>, Option<&mut Bytes>),
 ) -> Result<Verdict, RequestError> {
-    let as_it_came = |out: &mut Vec<u8>| {
-        out.extend_from_slice(&incoming.object);
+    let as_it_came = |out: &mut Vec<u8>, rest: Option<&mut Bytes>| {
+        shared_value::append(&incoming.object, out, rest);
         Ok(Verdict::Put(incoming.meta))
     };
     if stored.meta.digest == incoming.meta.digest {
-        return if needs_ticket { as_it_came(out) } else { Ok(Verdict::Keep) };
+        return if needs_ticket { as_it_came(out, rest) } else { Ok(Verdict::Keep) };
     }
     if replaces(stored, incoming) {
-        return as_it_came(out);
+        return as_it_came(out, rest);
     }
     if !stored.is_whole {
         return Ok(Verdict::Undecided);
@@ -281,7 +294,7 @@ fn unite(
     let merged = merged(&ours, &theirs);
     let digest = merged.digest();
     if digest == incoming.meta.digest {
-        return as_it_came(out);
+        return as_it_came(out, rest);
     }
     if digest == stored.meta.digest && !needs_ticket {
         return Ok(Verdict::Keep);

@@ -35,6 +35,7 @@ mod arrival;
 mod change;
 mod items;
 mod join;
+mod large;
 mod merging;
 mod outline;
 mod pages;
@@ -232,17 +233,23 @@ impl Records {
                 && should_be_divided(&out[start..]);
             if becomes_large && access == Access::NoWait { Decision::Keep } else { decision }
         })?;
-        if becomes_large && updated == Updated::Applied(Applied::Kept) {
-            return Ok(Updated::Applied(Applied::WouldBlock));
+        Ok(self.divided_if(becomes_large, at, updated))
+    }
+
+    /// Divides a record that was updated if it `needs_pages`. An update that was kept for that reason has to
+    /// be repeated with [`Access::Wait`].
+    fn divided_if(&self, needs_pages: bool, at: &RecordAt<'_>, updated: Updated) -> Updated {
+        if needs_pages && updated == Updated::Applied(Applied::Kept) {
+            return Updated::Applied(Applied::WouldBlock);
         }
-        if becomes_large
+        if needs_pages
             && matches!(updated, Updated::Applied(Applied::Written(_)))
             && let Err(fault) = self.divide(at)
         {
             // The record is stored undivided and readable; the next write tries again to divide it.
             tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
-        Ok(updated)
+        updated
     }
 
     /// Stores, of several records of one partition, the ones under whose names nothing is stored yet:

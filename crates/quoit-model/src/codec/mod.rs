@@ -105,6 +105,29 @@ impl Object {
         }
     }
 
+    /// As [`Object::encode_into`], but leaves out the bytes of the last value if it has at least
+    /// `bytes_min`, and returns them: they are the end of the stored form. Otherwise the result is empty.
+    pub fn encode_front_into(&self, bytes_min: usize, out: &mut Vec<u8>) -> Bytes {
+        let Some((last, others)) = self.siblings.split_last() else {
+            self.encode_into(out);
+            return Bytes::new();
+        };
+        if last.value.is_empty() || last.value.len() < bytes_min {
+            self.encode_into(out);
+            return Bytes::new();
+        }
+        let values: usize = others.iter().map(|sibling| sibling.value.len() + 128).sum();
+        out.reserve(32 + values + 128);
+        out.push(OBJECT_FORMAT_1);
+        encode_clock(&self.clock, out);
+        put_varint(out, self.siblings.len() as u64);
+        for sibling in others {
+            encode_sibling(sibling, &self.clock, out);
+        }
+        encode_sibling_front(last, &self.clock, out);
+        last.value.clone()
+    }
+
     /// Decodes the stored form. Values and metadata share `input`. Decoding allocates nothing for
     /// an object of one sibling and at most two clock entries, if its actors have at most 16 bytes
     /// and it has neither links, user metadata, index entries nor other metadata.
@@ -207,6 +230,13 @@ fn flags_of(sibling: &Sibling, dot_in_clock: Option<usize>) -> u16 {
 }
 
 pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut Vec<u8>) {
+    encode_sibling_front(sibling, clock, out);
+    out.extend_from_slice(&sibling.value);
+}
+
+/// Appends all of a sibling but the bytes of its value.
+#[inline]
+fn encode_sibling_front(sibling: &Sibling, clock: &VersionVector, out: &mut Vec<u8>) {
     let dot_in_clock = sibling.dot.as_ref().and_then(|dot| {
         let same = |entry: &Dot| entry == dot && entry.time_secs == dot.time_secs;
         clock.entries().iter().position(same)
@@ -230,7 +260,7 @@ pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut
     if flags & RARE != 0 {
         encode_rare(&sibling.meta, out);
     }
-    put_counted(out, &sibling.value);
+    put_varint(out, sibling.value.len() as u64);
 }
 
 /// Appends a content type: a varint that is odd for a position in the table (twice the position

@@ -26,6 +26,19 @@ proptest! {
     }
 
     #[test]
+    fn the_front_and_the_last_value_are_the_stored_form(
+        object in any_object(),
+        bytes_min in 0..40usize,
+    ) {
+        let mut front = b"before".to_vec();
+        let rest = object.encode_front_into(bytes_min, &mut front);
+        prop_assert_eq!([&front[6..], &rest].concat(), encoded(&object));
+        let last_bytes = object.siblings.last().map_or(0, |sibling| sibling.value.len());
+        let is_left_out = last_bytes > 0 && last_bytes >= bytes_min;
+        prop_assert_eq!(rest.len(), if is_left_out { last_bytes } else { 0 });
+    }
+
+    #[test]
     fn an_object_cut_off_anywhere_is_an_error(
         object in any_object(),
         cut: prop::sample::Index,

@@ -145,6 +145,12 @@ impl<'a> PlainObject<'a> {
         stored::encode_plain(self, out);
     }
 
+    /// As [`PlainObject::encode_into`], but leaves out the bytes of the value, which are the end of the
+    /// stored form.
+    pub fn encode_front_into(&self, out: &mut Vec<u8>) {
+        stored::encode_front(self, out);
+    }
+
     /// Digest of the object, equal to [`Object::digest`](crate::object::Object::digest).
     #[must_use]
     pub fn digest(&self) -> u64 {

@@ -71,6 +71,13 @@ fn plain_content_type<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
 /// Appends a plain object.
 pub(super) fn encode_plain(object: &PlainObject<'_>, out: &mut Vec<u8>) {
     out.reserve(32 + 128 + object.value.len());
+    encode_front(object, out);
+    out.extend_from_slice(object.value);
+}
+
+/// Appends all of a plain object but the bytes of its value.
+#[inline]
+pub(super) fn encode_front(object: &PlainObject<'_>, out: &mut Vec<u8>) {
     out.push(OBJECT_FORMAT_1);
     encode_clock(&object.clock, out);
     put_varint(out, 1);
@@ -105,5 +112,5 @@ pub(super) fn encode_plain(object: &PlainObject<'_>, out: &mut Vec<u8>) {
     if let Some(expires_at_secs) = object.expires_at_secs {
         out.extend_from_slice(&expires_at_secs.to_le_bytes());
     }
-    put_counted(out, object.value);
+    put_varint(out, object.value.len() as u64);
 }

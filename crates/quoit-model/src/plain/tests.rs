@@ -78,7 +78,10 @@ proptest! {
             prop_assert_eq!(plain.digest(), object.digest());
             let mut again = Vec::new();
             plain.encode_into(&mut again);
-            prop_assert_eq!(again, bytes);
+            prop_assert_eq!(&again, &bytes);
+            let mut front = Vec::new();
+            plain.encode_front_into(&mut front);
+            prop_assert_eq!([&front[..], plain.value].concat(), bytes);
         }
     }
 

@@ -35,6 +35,34 @@ impl ChunkedBody {
         self.body.len()
     }
 
+    /// Number of bytes that the present chunk lacks; 0 between chunks.
+    pub const fn missing_bytes(&self) -> usize {
+        match self.state {
+            ChunkState::Data(missing) => missing,
+            _ => 0,
+        }
+    }
+
+    /// The buffer of the body, to which bytes of the present chunk may be appended, at most
+    /// [`ChunkedBody::missing_bytes`]. [`ChunkedBody::received`] has to be told their number.
+    pub const fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.body
+    }
+
+    /// Notes that bytes of the present chunk were appended to the buffer.
+    ///
+    /// # Panics
+    ///
+    /// If the chunk lacked fewer bytes.
+    pub const fn received(&mut self, count: usize) {
+        let missing = self.missing_bytes();
+        assert!(count <= missing, "a chunk takes no more than its size");
+        if count > 0 {
+            let left = missing - count;
+            self.state = if left == 0 { ChunkState::DataEnd } else { ChunkState::Data(left) };
+        }
+    }
+
     /// Consumes the part of `input` that belongs to the body. Returns the body when it is complete.
     /// Trailers are discarded.
     ///
@@ -149,6 +177,7 @@ mod tests {
         fn a_body_is_the_same_however_it_is_cut_and_delivered(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..30), 0..6),
             step in 1..40usize,
+            is_direct: bool,
         ) {
             let mut wire = Vec::new();
             for chunk in &chunks {
@@ -160,9 +189,21 @@ mod tests {
             let mut decoder = ChunkedBody::new(1000);
             let mut input = BytesMut::new();
             let mut body = None;
-            for piece in wire.chunks(step) {
+            let mut left = &wire[..];
+            while !left.is_empty() {
                 prop_assert!(body.is_none());
-                input.extend_from_slice(piece);
+                let missing = decoder.missing_bytes();
+                let (piece, behind) = left.split_at(step.min(left.len()));
+                // Bytes of a chunk may also be appended to the body directly.
+                if is_direct && input.is_empty() && missing > 0 {
+                    let (direct, _) = piece.split_at(piece.len().min(missing));
+                    decoder.buffer().extend_from_slice(direct);
+                    decoder.received(direct.len());
+                    left = &left[direct.len()..];
+                } else {
+                    input.extend_from_slice(piece);
+                    left = behind;
+                }
                 body = decoder.take(&mut input).expect("well-formed");
             }
             prop_assert_eq!(body.expect("whole"), chunks.concat());

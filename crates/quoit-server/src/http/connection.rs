@@ -25,6 +25,7 @@ use crate::stream::Stream;
 use crate::turn::{TurnBudget, Weight};
 use bytes::{Bytes, BytesMut};
 use quoit_mapreduce::Job;
+use quoit_wire::SharedParts;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -109,6 +110,9 @@ pub(crate) struct HttpConnection {
     pub(super) transfer: Option<Transfer>,
     /// Answers that are not written yet, and the memory of them and of the request that is being answered.
     pub(crate) out: Vec<u8>,
+    /// Large values of the last answer in `out`, which are sent from their own buffers. Empty between
+    /// requests.
+    pub(super) shared: SharedParts,
     pub(super) reservation: MemoryReservation,
     /// True if a part of the current answer was written.
     has_flushed: bool,
@@ -142,6 +146,7 @@ pub async fn serve(
         input_reservation: memory.reservation(REQUEST_COPIES * REQUESTS_BYTES_FREE),
         transfer: None,
         out: Vec::new(),
+        shared: SharedParts::new(),
         reservation: memory.reservation(ANSWERS_BYTES_FREE),
         memory,
         has_flushed: false,
@@ -185,11 +190,13 @@ impl HttpConnection {
             self.form = self.form_for(&request.head);
             let start_bytes = self.out.len();
             self.answer_within_memory(&request).await?;
-            let moved_bytes = request.body.len() + self.out.len().saturating_sub(start_bytes);
+            let moved_bytes = request.body.len()
+                + self.out.len().saturating_sub(start_bytes)
+                + self.shared.size_bytes();
             if !self.form.keep_alive {
                 return self.close().await;
             }
-            if self.out.len() >= FLUSH_BYTES {
+            if self.out.len() >= FLUSH_BYTES || !self.shared.is_empty() {
                 self.flush().await?;
             }
             self.reservation.release_minimum(self.out.len());
@@ -215,7 +222,11 @@ impl HttpConnection {
         }
         self.has_flushed = true;
         let pace = self.context.settings.pace;
-        let written = self.socket.write_out(&mut self.out, &mut self.reservation, pace).await;
+        let Self { out, shared, reservation, socket, .. } = self;
+        let written = match shared.is_empty() {
+            true => socket.write_out(out, reservation, pace).await,
+            false => socket.write_large(out, shared, reservation, pace).await,
+        };
         if written.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
             self.context.memory.note_slow_answer();
         }
@@ -245,6 +256,10 @@ impl HttpConnection {
             refusal.write(&mut self.out, self.form)?;
         }
         debug_assert!(self.has_flushed || start <= self.out.len(), "earlier answers are kept");
+        if !self.shared.is_empty() {
+            // The memory for a large value was asked for before the value was added.
+            return Ok(());
+        }
         if self.out.len() > ANSWERS_BYTES_FREE
             && let Err(fault) = self.reservation.hold(self.out.len())
         {

@@ -4,7 +4,8 @@ use super::chunked::ChunkedBody;
 use super::connection::{ConnectionEnd, HttpConnection, Request};
 use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
 use super::response::ReplyForm;
-use crate::memory::REQUEST_COPIES;
+use crate::arriving::{READ_BYTES_MAX, next_capacity};
+use crate::memory::{NoRoom, REQUEST_COPIES};
 use crate::pace::Transfer;
 use crate::socket::Incoming;
 use bytes::{Bytes, BytesMut};
@@ -12,10 +13,11 @@ use std::io;
 
 /// Buffer space for a read of the rest of a head, and the least for one of chunks, in bytes.
 const READ_BYTES: usize = 4 * 1024;
-/// Least and largest buffer space, in bytes, for the next read of a large body. In between it is as large
-/// as the part that has arrived. The length that the client claims is not trusted, so it allocates nothing.
-const STEP_BYTES_MIN: usize = 64 * 1024;
-const STEP_BYTES_MAX: usize = 256 * 1024;
+/// Largest buffer space, in bytes, for the first read of a large body, and for reads of chunks.
+const STEP_BYTES_MAX: usize = 64 * 1024;
+/// The rest of a chunk is read directly into the body if it has at least this many bytes. A shorter one
+/// would cost more in system calls than in copies.
+const DIRECT_BYTES_MIN: usize = 16 * 1024;
 /// Buffers larger than this are freed after the request that needed them, in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
@@ -78,14 +80,14 @@ impl HttpConnection {
         if self.input.len() < size {
             let all_bytes = (REQUEST_COPIES * size) as u64;
             // Checked before the client sends the body, and not in the middle of it.
-            if size > STEP_BYTES_MIN {
+            if size > STEP_BYTES_MAX {
                 self.memory.check(all_bytes.saturating_sub(self.input_reservation.held_bytes()))?;
             }
             self.invite_body(head)?;
             while self.input.len() < size {
                 let missing = size - self.input.len();
-                let step = missing.min(self.input.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
-                self.fill(ReadStep { bytes: step, elsewhere_bytes: 0 }).await?;
+                let room = self.make_room(size)?;
+                self.fill(ReadStep { bytes: missing.min(room), elsewhere_bytes: 0 }).await?;
             }
         }
         Ok(self.input.split_to(size).freeze())
@@ -102,9 +104,49 @@ impl HttpConnection {
             }
             self.begin_transfer();
             let received = body.received_bytes();
-            let bytes = received.clamp(READ_BYTES, STEP_BYTES_MIN);
-            self.fill(ReadStep { bytes, elsewhere_bytes: received }).await?;
+            match body.missing_bytes() {
+                missing if missing >= DIRECT_BYTES_MIN && self.input.is_empty() => {
+                    self.fill_chunk(&mut body, missing.min(READ_BYTES_MAX)).await?;
+                }
+                _ => {
+                    let bytes = received.clamp(READ_BYTES, STEP_BYTES_MAX);
+                    self.fill(ReadStep { bytes, elsewhere_bytes: received }).await?;
+                }
+            }
         }
+    }
+
+    /// Makes room for the next read of a body of `size` bytes. Returns the number of bytes that it may take.
+    fn make_room(&mut self, size: usize) -> Result<usize, NoRoom> {
+        let (arrived, room) = (self.input.len(), self.input.capacity() - self.input.len());
+        if arrived == 0 {
+            return Ok(STEP_BYTES_MAX);
+        }
+        if room < READ_BYTES.min(size - arrived) {
+            let capacity = next_capacity(arrived, size);
+            self.input_reservation.hold(REQUEST_COPIES * capacity)?;
+            self.input.reserve(capacity - arrived);
+        }
+        let capacity = self.input.capacity();
+        self.input_reservation.hold(REQUEST_COPIES * capacity.min(size))?;
+        Ok((capacity - arrived).min(READ_BYTES_MAX))
+    }
+
+    /// Reads a part of the present chunk of a body, of which nothing is in the input.
+    async fn fill_chunk(
+        &mut self,
+        body: &mut ChunkedBody,
+        step: usize,
+    ) -> Result<(), ConnectionEnd> {
+        self.flush().await?;
+        self.input_reservation.hold(REQUEST_COPIES * (body.received_bytes() + step))?;
+        let pace = self.context.settings.pace;
+        let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));
+        let read = self.socket.read_on(body.buffer(), step, transfer).await;
+        if let Ok(Incoming::Bytes(count)) = read {
+            body.received(count);
+        }
+        self.arrived(read)
     }
 
     /// Tells a client that waits to send its body, unless the request is refused by its head.
@@ -140,6 +182,11 @@ impl HttpConnection {
             None => self.socket.read_first(&mut self.input, &mut self.out).await,
             Some(transfer) => self.socket.read_on(&mut self.input, step.bytes, transfer).await,
         };
+        self.arrived(read)
+    }
+
+    /// The end of the connection if a read has not brought bytes.
+    fn arrived(&self, read: io::Result<Incoming>) -> Result<(), ConnectionEnd> {
         match read {
             Ok(Incoming::Bytes(_)) => Ok(()),
             Ok(Incoming::End) => Err(ConnectionEnd::Closed),

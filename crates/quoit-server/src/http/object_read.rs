@@ -6,17 +6,18 @@ use super::head::Head;
 use super::negotiate::{accepts_charset, accepts_encoding, accepts_media_type, choose_media_type};
 use super::params::ObjectParams;
 use super::refusal::Refusal;
-use super::render::{Rendered, ValueForm, append_clock, append_version, write_plain};
+use super::render::{
+    Rendered, ValueForm, append_clock, append_version, write_plain, write_plain_head,
+};
 use super::response::{MULTIPART, ReplyForm, TEXT, reply};
 use super::route::RecordName;
 use crate::long_work::ObjectRead;
 use crate::memory::READ_COPIES;
-use bytes::Bytes;
 use quoit_core::{Confirmation, ReadOptions, ShownInPlace, ShownObject, StartedRead};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
 use quoit_seam::Clock;
-use std::mem;
+use quoit_wire::SHARED_BYTES_MIN;
 
 const US_PER_SEC: u64 = 1_000_000;
 /// Media types in which siblings can be sent, the default first.
@@ -36,7 +37,7 @@ impl HttpConnection {
         let read = match self.get_in_place(request, name, &params, &options).await? {
             GetInPlace::Answered => return Ok(()),
             GetInPlace::Found(object) => {
-                return self.answer_object(request, name, &params, *object, false).await;
+                return self.answer_object(request, name, &params, *object);
             }
             GetInPlace::Started(started) => ObjectRead::Started(started),
             GetInPlace::Declined => ObjectRead::Whole(name.as_ref(), options),
@@ -49,12 +50,13 @@ impl HttpConnection {
         }
         let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_low_priority(read).await?,
+            // Boxed, because the task of every idle connection would reserve space for it otherwise.
+            true => Box::pin(self.context.get_low_priority(read)).await?,
             false => read.run(store).await?,
         };
         drop(admitted);
         let object = found.ok_or_else(Refusal::not_found)?;
-        self.answer_object(request, name, &params, object, is_aside).await
+        self.answer_object(request, name, &params, object)
     }
 
     /// Answers a plain object directly from the memory that it was read to, if that needs no waiting except
@@ -66,7 +68,7 @@ impl HttpConnection {
         params: &ObjectParams,
         options: &ReadOptions,
     ) -> Result<GetInPlace, Refusal> {
-        let Self { context, out, reservation, form, .. } = self;
+        let Self { context, out, shared, reservation, form, .. } = self;
         // While memory is short or many large requests are in progress, the size of an object is checked
         // before it is read.
         if params.vtag.is_some() || context.memory.has_large() || context.memory.is_scarce() {
@@ -86,6 +88,19 @@ impl HttpConnection {
                 }
                 Ok(GetInPlace::Answered)
             }
+            Some(ShownObject::Large(object, owner)) => {
+                if !form.head_only {
+                    reservation.hold_shared(out, object.value.len())?;
+                }
+                let mut answer = Answer { out, form: *form, clock: context.store.clock() };
+                if answer.is_wanted(&request.head, &ValueForm::from(&object))? {
+                    write_plain_head(answer.out, *form, (key, name.bucket.form), &object);
+                    if !form.head_only {
+                        shared.push(answer.out.len(), owner.slice_ref(object.value));
+                    }
+                }
+                Ok(GetInPlace::Answered)
+            }
         })?;
         match shown {
             None => Ok(GetInPlace::Declined),
@@ -95,6 +110,7 @@ impl HttpConnection {
                 let confirmed = context.store.confirm_read(unconfirmed).await;
                 if !matches!(confirmed, Ok(Confirmation::Same)) {
                     out.truncate(start);
+                    shared.truncate(0);
                 }
                 match confirmed? {
                     Confirmation::Same => answered,
@@ -107,33 +123,32 @@ impl HttpConnection {
         }
     }
 
-    /// Answers an object that was read. If `is_aside`, a thread of low priority copies its value.
-    async fn answer_object(
+    /// Answers an object that was read. A large value is sent from the buffer that it is in.
+    fn answer_object(
         &mut self,
         request: &Request,
         name: &RecordName<'_>,
         params: &ObjectParams,
         mut object: Object,
-        is_aside: bool,
     ) -> Result<(), Refusal> {
         sort_for_clients(&mut object);
         if object.is_tombstone() {
             self.write_tombstone(&object);
             return Ok(());
         }
-        if !self.form.head_only {
+        let chosen = selected(&object, params.vtag.as_deref());
+        let is_shared = matches!(&chosen, Ok(Some(sibling)) if self.shares(sibling));
+        if is_shared {
+            self.reservation.hold_shared(&self.out, value_bytes(&object))?;
+        } else if !self.form.head_only {
             self.hold_answer(answer_bytes(&object))?;
         }
         let rendered = Rendered { key: name.as_ref(), form: name.bucket.form, object: &object };
-        match selected(&object, params.vtag.as_deref())? {
+        match chosen? {
             Some(sibling) if !self.answer_to().is_wanted(&request.head, &sibling.into())? => {}
-            Some(sibling) if is_aside && !self.form.head_only => {
-                rendered.write_head(&mut self.out, self.form, 200, sibling);
-                let value = sibling.value.clone();
-                // Dropping the object here makes that thread the last owner of the value, so that it also
-                // frees it.
-                drop(object);
-                self.append_aside(value).await?;
+            Some(sibling) if is_shared => {
+                rendered.write_head(&mut self.out, self.form, 200, sibling, false);
+                self.shared.push(self.out.len(), sibling.value.clone());
             }
             Some(sibling) => rendered.write_value(&mut self.out, self.form, 200, sibling, false),
             None => self.write_siblings(request, rendered)?,
@@ -141,20 +156,14 @@ impl HttpConnection {
         Ok(())
     }
 
+    /// True if a value is sent, and is so large that it is sent from the buffer that it is in.
+    pub(super) const fn shares(&self, sibling: &Sibling) -> bool {
+        !self.form.head_only && sibling.value.len() >= SHARED_BYTES_MIN
+    }
+
     fn answer_to(&mut self) -> Answer<'_> {
         let Self { context, out, form, .. } = self;
         Answer { out, form: *form, clock: context.store.clock() }
-    }
-
-    /// Appends the body of an answer on a thread of low priority.
-    async fn append_aside(&mut self, body: Bytes) -> Result<(), Refusal> {
-        let mut out = mem::take(&mut self.out);
-        let append = async move {
-            out.extend_from_slice(&body);
-            out
-        };
-        self.out = self.context.aside(append).await?;
-        Ok(())
     }
 
     fn write_tombstone(&mut self, object: &Object) {
@@ -249,10 +258,13 @@ impl Answer<'_> {
 /// Memory of an object on its way to the client, in bytes: as it was read, as it is sent, and for siblings
 /// once more as the parts of one body.
 pub(super) fn answer_bytes(object: &Object) -> usize {
-    let siblings = object.siblings.as_slice();
-    let values_bytes: usize = siblings.iter().map(|sibling| sibling.value.len()).sum();
-    let copies = READ_COPIES + usize::from(siblings.len() > 1);
-    values_bytes.saturating_mul(copies)
+    let copies = READ_COPIES + usize::from(object.siblings.len() > 1);
+    value_bytes(object).saturating_mul(copies)
+}
+
+/// Bytes of the values of an object, which share one buffer.
+pub(super) fn value_bytes(object: &Object) -> usize {
+    object.siblings.iter().map(|sibling| sibling.value.len()).sum()
 }
 
 /// The value that a request asks for; `None` = all siblings.

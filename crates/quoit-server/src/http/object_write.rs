@@ -5,7 +5,7 @@ use super::connection::{HttpConnection, Request};
 use super::head::Head;
 use super::links;
 use super::negotiate::choose_media_type;
-use super::object_read::answer_bytes;
+use super::object_read::{answer_bytes, value_bytes};
 use super::params::ObjectParams;
 use super::refusal::Refusal;
 use super::render::Rendered;
@@ -105,7 +105,12 @@ impl HttpConnection {
         match stored {
             Some(mut object) => {
                 sort_for_clients(&mut object);
-                self.hold_answer(answer_bytes(&object))?;
+                match object.siblings.as_slice() {
+                    [sibling] if self.shares(sibling) => {
+                        self.reservation.hold_shared(&self.out, value_bytes(&object))?;
+                    }
+                    _ => self.hold_answer(answer_bytes(&object))?,
+                }
                 self.write_stored(head, bucket.form, key, &object, generated.is_some());
             }
             None => self.write_done(bucket.form, key, generated.is_some()),
@@ -136,6 +141,11 @@ impl HttpConnection {
         let rendered = Rendered { key, form, object };
         if let [sibling] = object.siblings.as_slice() {
             let status = if created { 201 } else { 200 };
+            if self.shares(sibling) {
+                rendered.write_head(&mut self.out, self.form, status, sibling, created);
+                self.shared.push(self.out.len(), sibling.value.clone());
+                return;
+            }
             rendered.write_value(&mut self.out, self.form, status, sibling, created);
         } else if wants_values(head.get_list("accept").as_deref()) {
             rendered.write_multipart(&mut self.out, self.form, 300);

@@ -80,14 +80,33 @@ pub fn write_plain(
     (key, form): (KeyRef<'_>, UrlForm),
     object: &PlainObject<'_>,
 ) {
+    plain_headers(out, reply_form, (key, form), object).finish(object.value);
+}
+
+/// As [`write_plain`], without the value, which the caller has to add.
+pub fn write_plain_head(
+    out: &mut Vec<u8>,
+    reply_form: ReplyForm,
+    (key, form): (KeyRef<'_>, UrlForm),
+    object: &PlainObject<'_>,
+) {
+    plain_headers(out, reply_form, (key, form), object).finish_head(object.value.len());
+}
+
+#[inline]
+fn plain_headers<'o>(
+    out: &'o mut Vec<u8>,
+    reply_form: ReplyForm,
+    (key, form): (KeyRef<'_>, UrlForm),
+    object: &PlainObject<'_>,
+) -> Reply<'o> {
     let value_form = ValueForm::from(object);
-    let headers = reply(out, reply_form, 200).lines(|out| {
+    reply(out, reply_form, 200).lines(|out| {
         append_clock(out, &object.clock);
         append_content_type(out, &value_form);
         append_links(out, &[], form, key);
         append_version(out, value_form.vtag, value_form.last_modified_us);
-    });
-    headers.finish(object.value);
+    })
 }
 
 /// Appends the headers that identify a version. Unknown ones are left out.
@@ -122,15 +141,16 @@ impl Rendered<'_> {
         self.headers(out, reply_form, status, sibling, created).finish(&sibling.value);
     }
 
-    /// Writes the headers of one value. The caller has to append the value.
+    /// As [`Rendered::write_value`], without the value, which the caller has to add.
     pub fn write_head(
         self,
         out: &mut Vec<u8>,
         reply_form: ReplyForm,
         status: u16,
         sibling: &Sibling,
+        created: bool,
     ) {
-        let headers = self.headers(out, reply_form, status, sibling, false);
+        let headers = self.headers(out, reply_form, status, sibling, created);
         headers.finish_head(sibling.value.len());
     }
 

@@ -126,6 +126,15 @@ impl MemoryReservation {
         }
     }
 
+    /// Asks for memory for large values of `bytes` in all, which are sent after `out` from the buffers that
+    /// they are in. Gives back memory for copies of them, if any was asked for before they were read.
+    pub(crate) fn hold_shared(&mut self, out: &[u8], bytes: usize) -> Result<(), NoRoom> {
+        let needed_bytes = out.len().saturating_add(bytes);
+        self.hold(needed_bytes)?;
+        self.keep(needed_bytes);
+        Ok(())
+    }
+
     #[cold]
     fn hold_large_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoRoom> {
         self.hold(out.len().saturating_add(bytes))?;

@@ -21,7 +21,7 @@ use bytes::{Buf, Bytes};
 use quoit_core::{Lease, Pending};
 use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
-use quoit_wire::{FrameError, MessageCode};
+use quoit_wire::{FrameError, FrameRef, MessageCode, SHARED_BYTES_MIN, SharedParts};
 use std::io;
 use std::mem;
 use std::net::IpAddr;
@@ -54,6 +54,8 @@ macro_rules! rare {
 
 /// Size of a frame's length field, in bytes. The message code follows it.
 const LENGTH_BYTES: usize = 4;
+/// Size of length field and message code, in bytes.
+const FRAME_HEAD_BYTES: usize = LENGTH_BYTES + 1;
 
 /// State of a connection.
 pub(super) struct PbConnection {
@@ -72,7 +74,10 @@ pub(super) struct PbConnection {
     pub(super) memory: Arc<ConnectionMemory>,
     /// Answers that are not written yet.
     pub(super) out: Vec<u8>,
-    /// Memory of `out` and of the request that is being answered.
+    /// Large values of the last answer in `out`, which are sent from their own buffers. Empty between
+    /// requests.
+    pub(super) shared: SharedParts,
+    /// Memory of `out`, `shared` and of the request that is being answered.
     pub(super) reservation: MemoryReservation,
     /// True if the client may still be sending when the connection is closed.
     lingers: bool,
@@ -103,6 +108,7 @@ pub async fn serve(
         reservation: memory.reservation(ANSWERS_BYTES_FREE),
         memory,
         out: Vec::new(),
+        shared: SharedParts::new(),
         lingers: false,
         clock_bytes: Vec::new(),
         client_id: Bytes::from_static(&[0; 4]),
@@ -133,6 +139,31 @@ enum RequestProgress {
     Missing,
     /// The connection has to be closed.
     Last,
+}
+
+impl RequestProgress {
+    /// True if the request has begun in place and has to wait.
+    const fn has_to_wait(&self) -> bool {
+        matches!(self, Self::Written(_) | Self::Shown(_) | Self::Started(_))
+    }
+}
+
+/// True if a frame is so large that its value is stored from the buffer that it is in.
+const fn is_large(frame: &FrameRef<'_>) -> bool {
+    frame.size_bytes >= SHARED_BYTES_MIN + FRAME_HEAD_BYTES
+}
+
+/// The state of a request after an attempt to answer it in place; `None` if it was declined.
+#[inline]
+fn begun_of(attempt: Result<InPlace, Fault>) -> Option<RequestProgress> {
+    match attempt {
+        Ok(InPlace::Declined) => None,
+        Ok(InPlace::Shown(shown)) => Some(RequestProgress::Shown(shown)),
+        Ok(InPlace::Started(get)) => Some(RequestProgress::Started(get)),
+        Ok(InPlace::Answered) => Some(RequestProgress::Ended(Ok(()))),
+        Ok(InPlace::Written(pending)) => Some(RequestProgress::Written(pending)),
+        Err(fault) => Some(RequestProgress::Ended(Err(fault))),
+    }
 }
 
 impl PbConnection {
@@ -211,21 +242,18 @@ impl PbConnection {
                 }
                 self.note_clear(input);
             }
-            let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
+            let (start_bytes, left_bytes) = (self.answers_bytes(), input.bytes.len());
             let mut weight = Weight::Plain;
-            let result = match self.begin_next(input) {
+            let progress = self.begin_next(input);
+            if progress.has_to_wait() {
+                input.lend_buffer();
+            }
+            let result = match progress {
                 RequestProgress::Ended(result) => result,
-                RequestProgress::Written(pending) => {
-                    input.lend_buffer();
-                    self.finish_put(pending).await
-                }
-                RequestProgress::Shown(shown) => {
-                    input.lend_buffer();
-                    self.confirm(shown).await
-                }
+                RequestProgress::Written(pending) => self.finish_put(pending).await,
+                RequestProgress::Shown(shown) => self.confirm(shown).await,
                 RequestProgress::Started(get) => {
                     weight = Weight::General;
-                    input.lend_buffer();
                     self.finish_get(get).await
                 }
                 RequestProgress::Whole(frame) => {
@@ -237,11 +265,11 @@ impl PbConnection {
             };
             input.transfer = None;
             let moved_bytes =
-                left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
+                left_bytes - input.bytes.len() + self.answers_bytes().saturating_sub(start_bytes);
             if !self.settle(result)? {
                 return Ok(false);
             }
-            if self.out.len() >= FLUSH_BYTES {
+            if self.out.len() >= FLUSH_BYTES || !self.shared.is_empty() {
                 self.flush().await?;
             }
             self.reservation.release_minimum(self.out.len());
@@ -253,6 +281,11 @@ impl PbConnection {
                 turn.pass(&self.socket).await;
             }
         }
+    }
+
+    /// Size of the answers that are not written yet.
+    fn answers_bytes(&self) -> usize {
+        self.out.len() + self.shared.size_bytes()
     }
 
     /// Answers the next message of a client that has not logged in, and yields when the turn is over.
@@ -305,22 +338,15 @@ impl PbConnection {
     /// Begins the next request of the input. Most requests are answered by this alone.
     fn begin_next(&mut self, input: &mut Input) -> RequestProgress {
         let Input { decoder, bytes, .. } = input;
-        if let Some(frame) = decoder.peek_frame(bytes) {
+        if let Some(frame) = decoder.peek_frame(bytes).filter(|frame| !is_large(frame)) {
             let request_bytes = frame.size_bytes;
-            let begun = match self.answer_in_place(frame) {
-                Ok(InPlace::Declined) => None,
-                Ok(InPlace::Shown(shown)) => Some(RequestProgress::Shown(shown)),
-                Ok(InPlace::Started(get)) => Some(RequestProgress::Started(get)),
-                Ok(InPlace::Answered) => Some(RequestProgress::Ended(Ok(()))),
-                Ok(InPlace::Written(pending)) => Some(RequestProgress::Written(pending)),
-                Err(fault) => Some(RequestProgress::Ended(Err(fault))),
-            };
-            if let Some(begun) = begun {
+            if let Some(begun) = begun_of(self.answer_in_place(frame, None)) {
                 bytes.advance(request_bytes);
                 return begun;
             }
         }
         match decoder.next_frame(bytes) {
+            Ok(Some(frame)) if frame.body.len() >= SHARED_BYTES_MIN => self.begin_large(frame),
             Ok(Some(frame)) => RequestProgress::Whole(frame),
             Ok(None) => RequestProgress::Missing,
             // As Riak: a frame without a message code gets no answer.
@@ -332,6 +358,17 @@ impl PbConnection {
                 RequestProgress::Last
             }
         }
+    }
+
+    /// As [`PbConnection::begin_next`], for a large request: it is taken out of the read buffer, so that its
+    /// value can be stored from where it is.
+    #[cold]
+    fn begin_large(&mut self, frame: Frame) -> RequestProgress {
+        let Frame { code, body } = &frame;
+        let size_bytes = FRAME_HEAD_BYTES + body.len();
+        let in_place = FrameRef { code: *code, body, size_bytes };
+        let begun = begun_of(self.answer_in_place(in_place, Some(body)));
+        begun.unwrap_or(RequestProgress::Whole(frame))
     }
 
     /// Answers all complete requests of the input with an error. Returns true if the connection continues.
@@ -488,7 +525,11 @@ impl PbConnection {
     /// reader slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         let pace = self.context.settings.pace;
-        let written = self.socket.write_out(&mut self.out, &mut self.reservation, pace).await;
+        let Self { out, shared, reservation, socket, .. } = self;
+        let written = match shared.is_empty() {
+            true => socket.write_out(out, reservation, pace).await,
+            false => socket.write_large(out, shared, reservation, pace).await,
+        };
         if written.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
             self.context.memory.note_slow_answer();
         }

@@ -9,8 +9,9 @@ use super::content::modified;
 use super::fault::Fault;
 use super::kv::{GetForm, get_response, quorum, read_options};
 use crate::long_work::ObjectRead;
-use crate::memory::{NoRoom, is_large};
+use crate::memory::{MemoryReservation, NoRoom, is_large};
 use crate::security::RequiredPermission;
+use bytes::Bytes;
 use prost::Message;
 use quoit_core::{
     Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, StartedRead, UnconfirmedRead,
@@ -23,9 +24,10 @@ use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_security::Permission;
 use quoit_wire::frame::{append_empty, append_message};
-use quoit_wire::messages::RpbGetResp;
+use quoit_wire::messages::{RpbContent, RpbGetResp};
 use quoit_wire::{
-    ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, append_get_resp,
+    ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, SHARED_BYTES_MIN,
+    SharedParts, append_get_resp, append_get_resp_shared,
 };
 
 /// An encoded answer that other replicas have to confirm before it is sent.
@@ -72,8 +74,13 @@ fn need(permission: Permission, key: KeyRef<'_>) -> RequiredPermission<'_> {
 }
 
 impl PbConnection {
-    /// Answers a request if that is possible in place.
-    pub(super) fn answer_in_place(&mut self, frame: FrameRef<'_>) -> Result<InPlace, Fault> {
+    /// Answers a request if that is possible in place. `shared` is the body of a large frame, in a buffer
+    /// that can be shared.
+    pub(super) fn answer_in_place(
+        &mut self,
+        frame: FrameRef<'_>,
+        shared: Option<&Bytes>,
+    ) -> Result<InPlace, Fault> {
         if frame.is(MessageCode::GetReq)
             && let Some(get) = PlainGet::read(frame.body)
         {
@@ -94,7 +101,7 @@ impl PbConnection {
                 let key = bucket_of(put.bucket_type, put.bucket).key(put.key);
                 self.check(&need(Permission::Put, key))?;
             }
-            return self.put_in_place(&put);
+            return self.put_in_place(&put, shared);
         }
         Ok(InPlace::Declined)
     }
@@ -117,7 +124,7 @@ impl PbConnection {
             head: get.head == Some(true),
             tombstone_wanted: get.deletedvclock == Some(true),
         };
-        let Self { context, out, clock_bytes, reservation, .. } = self;
+        let Self { context, out, shared, clock_bytes, reservation, .. } = self;
         let start = out.len();
         let answered: Option<ShownInPlace<Result<(), Fault>>> = context.store.get_in_place(
             bucket_of(get.bucket_type, get.bucket).key(get.key),
@@ -134,10 +141,20 @@ impl PbConnection {
                     reservation.hold_answer(out, content.value.len())?;
                     Ok(append_get_resp(out, [content], Some(clock_bytes))?)
                 }
+                Some(ShownObject::Large(object, owner)) => {
+                    clock_bytes.clear();
+                    encode_context_into(&object.clock, clock_bytes);
+                    let content = content(&object, form.head);
+                    reservation.hold_shared(out, content.value.len())?;
+                    let value =
+                        if form.head { Bytes::new() } else { owner.slice_ref(object.value) };
+                    let content = [(content, value)];
+                    let out = (&mut *out, &mut *shared);
+                    Ok(append_get_resp_shared(out, content, Some(clock_bytes))?)
+                }
                 Some(ShownObject::Whole(object)) => {
                     let answer = form.answer(object);
-                    reservation.hold_answer(out, answer.encoded_len())?;
-                    Ok(append_message(out, &answer)?)
+                    append_get_answer((&mut *out, &mut *shared), reservation, &answer)
                 }
             },
         )?;
@@ -170,10 +187,11 @@ impl PbConnection {
         let confirmed = self.context.store.confirm_read(unconfirmed).await;
         if !matches!(confirmed, Ok(Confirmation::Same)) {
             self.out.truncate(start);
+            self.shared.truncate(0);
         }
         match confirmed? {
             Confirmation::Same => Ok(()),
-            Confirmation::Other(Some(object)) => self.send(&form.answer(*object)),
+            Confirmation::Other(Some(object)) => self.send_got(&form.answer(*object)),
             Confirmation::Other(None) => {
                 self.send_empty(MessageCode::GetResp);
                 Ok(())
@@ -187,7 +205,11 @@ impl PbConnection {
         self.read_and_answer(ObjectRead::Started(started), |object| form.answer(object)).await
     }
 
-    fn put_in_place(&mut self, put: &PlainPut<'_>) -> Result<InPlace, Fault> {
+    fn put_in_place(
+        &mut self,
+        put: &PlainPut<'_>,
+        shared: Option<&Bytes>,
+    ) -> Result<InPlace, Fault> {
         let context = match put.vclock {
             None => VersionVector::default(),
             Some(bytes) => match decode_context(bytes) {
@@ -210,6 +232,7 @@ impl PbConnection {
             context,
             content_type: put.content_type,
             value: put.value,
+            shared: shared.map(|body| body.slice_ref(put.value)),
             options,
         };
         Ok(self.context.store.put_in_place(&write)?.map_or(InPlace::Declined, InPlace::Written))
@@ -221,6 +244,27 @@ impl PbConnection {
         self.send_empty(MessageCode::PutResp);
         Ok(())
     }
+}
+
+/// Appends the answer to a get, if there is memory for it.
+pub(super) fn append_get_answer(
+    (out, shared): (&mut Vec<u8>, &mut SharedParts),
+    reservation: &mut MemoryReservation,
+    answer: &RpbGetResp,
+) -> Result<(), Fault> {
+    if !has_large_value(&answer.content) {
+        reservation.hold_answer(out, answer.encoded_len())?;
+        return Ok(append_message(out, answer)?);
+    }
+    debug_assert!(answer.unchanged.is_none(), "an unchanged object is not sent");
+    reservation.hold_shared(out, answer.encoded_len())?;
+    let content = answer.content.iter().map(|each| (ContentRef::from(each), each.value.clone()));
+    Ok(append_get_resp_shared((out, shared), content, answer.vclock.as_deref())?)
+}
+
+/// True if a value is so large that it is sent from the buffer that it is in.
+pub(super) fn has_large_value(content: &[RpbContent]) -> bool {
+    content.iter().any(|each| each.value.len() >= SHARED_BYTES_MIN)
 }
 
 impl From<FrameError> for Fault {

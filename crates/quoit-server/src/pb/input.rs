@@ -1,5 +1,6 @@
 //! Requests as they arrive: how much of a frame is read into memory, and how long it may take to arrive.
 
+use crate::arriving::{READ_BYTES_MAX, next_capacity};
 use crate::context::ServerContext;
 use crate::memory::{
     ConnectionMemory, MemoryReservation, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE,
@@ -14,10 +15,8 @@ use std::sync::Arc;
 
 /// Least buffer space for the next read of a small frame, in bytes.
 const READ_BYTES: usize = 8 * 1024;
-/// Least and largest buffer space, in bytes, for the next read of a large frame. In between it is as large
-/// as the part that has arrived. The length that the client claims is not trusted, so it allocates nothing.
-const STEP_BYTES_MIN: usize = 64 * 1024;
-const STEP_BYTES_MAX: usize = 256 * 1024;
+/// A large frame of which no more than this many bytes have arrived has just begun.
+const BEGUN_BYTES_MAX: usize = 64 * 1024;
 /// Buffer space for data that is read and discarded, in bytes.
 const DROPPED_BYTES: usize = 64 * 1024;
 /// A buffer is replaced by a smaller one when less than this part of it (one in 4) is needed.
@@ -32,15 +31,6 @@ pub(super) enum More {
     TooSlow,
     /// There is no memory for the request that is arriving. The rest of it has to be skipped.
     NoRoom(NoRoom),
-}
-
-/// A frame that is arriving.
-#[derive(Clone, Copy)]
-struct ArrivingFrame {
-    /// Size of the whole frame.
-    frame_bytes: usize,
-    /// Buffer space for the next read.
-    step_bytes: usize,
 }
 
 /// Bytes that have arrived and are not answered yet.
@@ -105,9 +95,10 @@ impl Input {
         let frame_bytes = self.bytes.len() + missing;
         let mut step = missing.max(READ_BYTES);
         if frame_bytes > REQUESTS_BYTES_FREE || self.reservation.held_bytes() > 0 {
-            step = missing.min(self.bytes.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
-            if let Err(fault) = self.make_room(ArrivingFrame { frame_bytes, step_bytes: step }) {
-                return Ok(More::NoRoom(fault));
+            match self.make_room(frame_bytes) {
+                Ok(Some(room)) => step = missing.min(room).min(READ_BYTES_MAX),
+                Ok(None) => {}
+                Err(fault) => return Ok(More::NoRoom(fault)),
             }
         }
         more(self.read_frame(socket, step).await)
@@ -124,11 +115,11 @@ impl Input {
         read
     }
 
-    /// Returns memory of earlier frames, and asks for the memory of the next step of this one. For a frame
-    /// that has just begun, also checks that there is room for the whole frame, so that it is refused
-    /// before the client sends it and not in the middle.
-    fn make_room(&mut self, arriving: ArrivingFrame) -> Result<(), NoRoom> {
-        let ArrivingFrame { frame_bytes, step_bytes } = arriving;
+    /// Returns memory of earlier frames. If the buffer of a large frame is nearly full, asks for the memory
+    /// of its next size, and makes it that large. For a frame that has just begun, also checks that there is
+    /// room for the whole frame, so that it is refused before the client sends it and not in the middle.
+    /// Returns the room in the buffer; `None` for a frame that needs no memory of the budget.
+    fn make_room(&mut self, frame_bytes: usize) -> Result<Option<usize>, NoRoom> {
         let all_bytes = REQUEST_COPIES * frame_bytes;
         if self.reservation.held_bytes() / KEPT_PART > all_bytes as u64
             || frame_bytes <= REQUESTS_BYTES_FREE
@@ -136,10 +127,21 @@ impl Input {
             self.bytes = BytesMut::from(&self.bytes[..]);
             self.reservation.keep(REQUEST_COPIES * self.bytes.len());
         }
-        if self.bytes.len() <= STEP_BYTES_MIN {
+        if frame_bytes <= REQUESTS_BYTES_FREE {
+            return Ok(None);
+        }
+        if self.bytes.len() <= BEGUN_BYTES_MAX {
             self.memory.check((all_bytes as u64).saturating_sub(self.reservation.held_bytes()))?;
         }
-        self.reservation.hold(REQUEST_COPIES * (self.bytes.len() + step_bytes))
+        let (arrived, room) = (self.bytes.len(), self.bytes.capacity() - self.bytes.len());
+        if room < READ_BYTES.min(frame_bytes - arrived) {
+            let capacity = next_capacity(arrived, frame_bytes);
+            self.reservation.hold(REQUEST_COPIES * capacity)?;
+            self.bytes.reserve(capacity - arrived);
+        }
+        let capacity = self.bytes.capacity();
+        self.reservation.hold(REQUEST_COPIES * capacity.min(frame_bytes))?;
+        Ok(Some(capacity - arrived))
     }
 
     /// Discards the rest of the arriving frame as it comes.

@@ -3,8 +3,10 @@
 use super::connection::PbConnection;
 use super::content;
 use super::fault::Fault;
+use super::in_place::{append_get_answer, has_large_value};
 use crate::long_work::ObjectRead;
 use bytes::Bytes;
+use prost::Message;
 use quoit_core::{
     DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
 };
@@ -13,8 +15,8 @@ use quoit_model::context::{decode_context, encode_context};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::Quorum;
-use quoit_wire::MessageCode;
 use quoit_wire::messages::{RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
+use quoit_wire::{ContentRef, MessageCode, append_put_resp_shared};
 
 /// The bucket that a message names. A missing bucket type means the default type.
 pub(super) fn bucket_of<'a>(bucket_type: &'a Option<Bytes>, bucket: &'a Bytes) -> BucketRef<'a> {
@@ -80,7 +82,8 @@ impl PbConnection {
         }
         let admitted = self.memory.admit_read(&mut self.reservation, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_low_priority(read).await?,
+            // Boxed, because the task of every idle connection would reserve space for it otherwise.
+            true => Box::pin(self.context.get_low_priority(read)).await?,
             false => read.run(store).await?,
         };
         drop(admitted);
@@ -89,10 +92,28 @@ impl PbConnection {
             return Ok(());
         };
         let answer = answer(object);
-        match is_aside {
+        // A large value is not copied, so that sending it is no long work.
+        match is_aside && !has_large_value(&answer.content) {
             true => self.send_low_priority(answer).await,
-            false => self.send(&answer),
+            false => self.send_got(&answer),
         }
+    }
+
+    /// Appends the answer to a get, if there is memory for it.
+    pub(super) fn send_got(&mut self, answer: &RpbGetResp) -> Result<(), Fault> {
+        append_get_answer((&mut self.out, &mut self.shared), &mut self.reservation, answer)
+    }
+
+    /// Appends the answer to a put, if there is memory for it.
+    fn send_put(&mut self, answer: &RpbPutResp) -> Result<(), Fault> {
+        if !has_large_value(&answer.content) {
+            return self.send(answer);
+        }
+        self.reservation.hold_shared(&self.out, answer.encoded_len())?;
+        let content =
+            answer.content.iter().map(|each| (ContentRef::from(each), each.value.clone()));
+        let (vclock, key) = (answer.vclock.as_deref(), answer.key.as_deref());
+        Ok(append_put_resp_shared((&mut self.out, &mut self.shared), content, vclock, key)?)
     }
 
     pub(super) async fn put(&mut self, mut request: RpbPutReq) -> Result<(), Fault> {
@@ -151,7 +172,7 @@ impl PbConnection {
                 self.send_empty(MessageCode::PutResp);
                 Ok(())
             }
-            stored => self.send(&put_response(stored, head, generated)),
+            stored => self.send_put(&put_response(stored, head, generated)),
         }
     }
 

@@ -12,6 +12,7 @@ mod folds;
 mod gone_clients;
 mod hooks;
 mod indexes;
+mod large;
 mod lists_and_props;
 mod mapreduce;
 mod mapreduce_limits;

@@ -16,6 +16,11 @@ pub(super) struct ReadBuffer(Vec<u8>);
 impl ReadBuffer {
     /// A buffer of at least `size_bytes`. Its contents are meaningless.
     pub(super) fn take(size_bytes: usize) -> Self {
+        // The thread would not keep it, so its own buffer stays for the next small record. Zeroed memory is
+        // mostly fresh from the system, so no pass over it is needed, as it is to lengthen a buffer.
+        if size_bytes > KEPT_BYTES_MAX {
+            return Self(vec![0; size_bytes]);
+        }
         // The buffer is taken out, not borrowed: a nested read gets another buffer.
         let mut bytes = KEPT.take();
         grow(&mut bytes, size_bytes);
@@ -71,6 +76,8 @@ mod tests {
             assert!(buffer.len() >= size_bytes && buffer.is_kept(), "{size_bytes}");
         }
         assert!(!ReadBuffer::take(KEPT_BYTES_MAX + 1).is_kept());
-        assert!(ReadBuffer::take(10).is_kept());
+        let next = ReadBuffer::take(10);
+        assert!(next.is_kept());
+        assert_eq!(next.len(), KEPT_BYTES_MAX, "a large buffer does not replace the kept one");
     }
 }

@@ -8,8 +8,9 @@ use super::settings::BitcaskSettings;
 use super::store::LogStore;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPage,
-    RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket, Verified,
+    IndexPage, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess, RecordAt, RecordMeta,
+    RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket,
+    Verified,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -141,6 +142,16 @@ impl PointAccess for BitcaskEngine {
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.update(at, before, access, change)
+    }
+
+    fn update_large(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut LargeChange<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.store.update_large(at, before, access, change)
     }
 
     fn transact(

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::store_opening::StoreId;
 use quoit_number::{index, length_u32};
-use quoit_seam::{Clock, Disk, WorkerHandle};
+use quoit_seam::{Clock, Disk, DiskError, DiskFile, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -177,15 +177,47 @@ impl Log {
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT_BYTES), 0);
         // Otherwise a start would read another record here, or none.
         assert_eq!(bytes.len() as u64, header.padded_bytes(), "the header fits its record");
+        self.append_by(header, body_check, bytes, |file, bytes, end| file.write_at(bytes, end))
+    }
+
+    /// As [`Log::append`], for a record of which only header, key and the beginning of the value are in
+    /// `front`. The rest is written from its own buffer.
+    pub(super) fn append_large(
+        &self,
+        header: &RecordHeader,
+        body_check: u64,
+        front: &mut [u8],
+        rest: &[u8],
+    ) -> Result<Appended, StoreError> {
+        let record_bytes = (front.len() + rest.len()) as u64;
+        // Otherwise a start would read another record here, or none.
+        assert_eq!(record_bytes, header.record_bytes(), "the header fits its record");
+        let padding = &[0; ALIGNMENT_BYTES][..index(header.padded_bytes() - record_bytes)];
+        self.append_by(header, body_check, front, |file, front, end| {
+            file.write_parts_at(&[front, rest, padding], end)
+        })
+    }
+
+    /// Completes the header in `front`, and appends the record with `write`, which gets the file, `front`
+    /// and the end of the log.
+    #[inline]
+    fn append_by(
+        &self,
+        header: &RecordHeader,
+        body_check: u64,
+        front: &mut [u8],
+        write: impl FnOnce(&dyn DiskFile, &[u8], u64) -> Result<(), DiskError>,
+    ) -> Result<Appended, StoreError> {
+        let size_bytes = header.padded_bytes();
         let mut tail = self.tail.lock();
-        self.make_room(&mut tail, bytes.len() as u64)?;
+        self.make_room(&mut tail, size_bytes)?;
         let sequence = tail.next_sequence;
         let position = self.position(&tail);
         let synced = self.synced_before(&position);
-        record::encode(&RecordHeader { sequence, synced, ..*header }, body_check, &position, bytes);
-        self.write(&mut tail, bytes, 1)?;
+        record::encode(&RecordHeader { sequence, synced, ..*header }, body_check, &position, front);
+        self.write(&mut tail, size_bytes, 1, |file, end| write(file, front, end))?;
         let key_end = HEADER_BYTES + usize::from(header.key_bytes);
-        let key = &bytes[HEADER_BYTES..key_end];
+        let key = &front[HEADER_BYTES..key_end];
         let header = RecordHeader { sequence, ..*header };
         Ok(Appended { sequence, location: tail.note(key, &header, position.offset) })
     }
@@ -219,7 +251,10 @@ impl Log {
         let frame = batch_frame(first, bytes.len() - HEADER_BYTES);
         let check = record::body_check(base.store_id, &bytes[HEADER_BYTES..]);
         record::encode(&frame, check, &base, bytes);
-        self.write(&mut tail, bytes, headers.len() as u64)?;
+        let size_bytes = bytes.len() as u64;
+        self.write(&mut tail, size_bytes, headers.len() as u64, |file, end| {
+            file.write_at(bytes, end)
+        })?;
         let mut at = HEADER_BYTES + record::BATCH_PREFIX_BYTES;
         let mut appended = Vec::with_capacity(headers.len());
         for (header, sequence) in headers.iter().zip(first..) {
@@ -414,11 +449,19 @@ impl Log {
         Ok(segment)
     }
 
-    fn write(&self, tail: &mut LogEnd, bytes: &[u8], sequences: u64) -> Result<(), StoreError> {
+    /// Writes `size_bytes` at the end of the log with `write`, which gets the file and the end.
+    #[inline]
+    fn write(
+        &self,
+        tail: &mut LogEnd,
+        size_bytes: u64,
+        sequences: u64,
+        write: impl FnOnce(&dyn DiskFile, u64) -> Result<(), DiskError>,
+    ) -> Result<(), StoreError> {
         debug_assert!(self.written() < tail.next_sequence, "no sequence is used twice");
         // A failed write uses up its sequences too, so that no two records ever share one.
         tail.next_sequence += sequences;
-        if let Err(error) = tail.active.file.write_at(bytes, tail.end) {
+        if let Err(error) = write(&*tail.active.file, tail.end) {
             // A part may have been written. The next record overwrites it; truncating also gives its space
             // back. If truncating fails too, nothing changes.
             let cut = tail.active.file.truncate(tail.end);
@@ -427,9 +470,9 @@ impl Log {
             self.note_failure(&error);
             return Err(error);
         }
-        tail.end += bytes.len() as u64;
+        tail.end += size_bytes;
         self.written.store(tail.next_sequence - 1, Ordering::Release);
-        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.written_bytes.fetch_add(size_bytes, Ordering::Relaxed);
         if cfg!(debug_assertions) {
             tail.debug_check(&self.table.load());
         }

@@ -1,18 +1,20 @@
 //! Reads and changes of single records.
 
 use super::indexes::EntryChange;
+use super::log::Appended;
 use super::read::{DamagedRecord, Entries, Lookup, ReadPart, StoredRecord};
 use super::record::{self, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader, RecordKind};
 use super::store::{HeldRecord, LogStore, entry_of};
 use super::synced::SyncedBefore;
 use crate::engine::{
-    Access, Applied, Before, Change, Decision, Fetch, Record, RecordAt, RecordMeta, RecordRef,
-    Shown, Ticket,
+    Access, Applied, Before, Change, Decision, Fetch, LargeChange, Record, RecordAt, RecordMeta,
+    RecordRef, Shown, Ticket,
 };
 use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
+use bytes::Bytes;
 use quoit_number::length_u32;
 use quoit_planted::planted;
 use std::cell::Cell;
@@ -174,6 +176,37 @@ impl LogStore {
         access: Access,
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
+        self.update_by(at, before, access, change, None)
+    }
+
+    /// As [`LogStore::update`], for a value whose end is written from a buffer of its own.
+    pub(super) fn update_large(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut LargeChange<'_>,
+    ) -> Result<Applied, StoreError> {
+        let rest = Cell::new(Bytes::new());
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            let mut left_out = Bytes::new();
+            let decision = change(stored, out, &mut left_out);
+            rest.set(left_out);
+            decision
+        };
+        self.update_by(at, before, access, &mut change, Some(&rest))
+    }
+
+    /// Updates a record. The value is what `change` appends to its buffer, and then the bytes that it
+    /// leaves in `rest`.
+    fn update_by(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+        rest: Option<&Cell<Bytes>>,
+    ) -> Result<Applied, StoreError> {
         self.check_open()?;
         if !self.help_background_work(access)? {
             return Ok(Applied::WouldBlock);
@@ -198,7 +231,7 @@ impl LogStore {
         // The buffer is taken out, not borrowed: a change function that calls the engine gets another
         // buffer.
         let mut bytes = SCRATCH.take();
-        let applied = self.apply(at, before, found, change, &mut bytes);
+        let applied = self.apply(at, before, found, change, (&mut bytes, rest));
         if bytes.capacity() <= SCRATCH_BYTES_MAX {
             SCRATCH.set(bytes);
         }
@@ -211,7 +244,7 @@ impl LogStore {
         before: Before,
         found: HeldRecord<'_>,
         change: &mut Change<'_>,
-        bytes: &mut Vec<u8>,
+        (bytes, rest): (&mut Vec<u8>, Option<&Cell<Bytes>>),
     ) -> Result<Applied, StoreError> {
         let HeldRecord { stripe, candidate_count, lookup } = found;
         if let (Lookup::Damaged(_, error), Before::Read | Before::Front) = (&lookup, before) {
@@ -239,7 +272,9 @@ impl LogStore {
                 RecordMeta::default()
             }
         };
-        check_size(bytes)?;
+        let rest = rest.and_then(|rest| rest_of(rest.take(), decision, is_kept, bytes));
+        let rest_bytes = rest.as_ref().map_or(0, Bytes::len);
+        check_size(bytes.len() + rest_bytes)?;
         if meta.indexed {
             entries.new = places_of(at.key, &meta, &bytes[value_at..])?;
             self.indexes.begin_use();
@@ -253,12 +288,11 @@ impl LogStore {
             partition: at.partition,
             identity: at.identity,
             key_bytes: at.encoded_bytes(),
-            value_bytes: length_u32(bytes.len() - value_at),
+            value_bytes: length_u32(bytes.len() - value_at + rest_bytes),
             meta: RecordMeta { n_val_class: meta.n_val_class.min(15), ..meta },
             synced: SyncedBefore::UNKNOWN,
         };
-        let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
-        let appended = match self.log.append(&header, check, bytes) {
+        let appended = match self.append(&header, bytes, rest.as_deref()) {
             // A later change or a merge will store the tombstone.
             Err(_) if is_kept => return Ok(Applied::Kept),
             appended => appended?,
@@ -272,6 +306,24 @@ impl LogStore {
             }
         }
         Ok(if is_kept { Applied::Kept } else { Applied::Written(Ticket(appended.sequence)) })
+    }
+
+    /// Appends a record to the log: `bytes`, and then `rest` from its own buffer.
+    #[inline]
+    fn append(
+        &self,
+        header: &RecordHeader,
+        bytes: &mut Vec<u8>,
+        rest: Option<&[u8]>,
+    ) -> Result<Appended, StoreError> {
+        let (store_id, body) = (self.reader.store_id, &bytes[HEADER_BYTES..]);
+        match rest {
+            None => self.log.append(header, record::body_check(store_id, body), bytes),
+            Some(rest) => {
+                let check = record::body_check_of_parts(store_id, body, rest);
+                self.log.append_large(header, check, bytes, rest)
+            }
+        }
     }
 
     /// A stored record in the form that a change function sees: the record, or the tombstone that replaces
@@ -308,12 +360,25 @@ pub(super) fn meta_of(entry: &IndexEntry) -> RecordMeta {
     }
 }
 
-fn check_size(record: &[u8]) -> Result<(), StoreError> {
-    let (size_bytes, limit_bytes) = (record.len() as u64, RECORD_BYTES_MAX);
+fn check_size(record_bytes: usize) -> Result<(), StoreError> {
+    let (size_bytes, limit_bytes) = (record_bytes as u64, RECORD_BYTES_MAX);
     if size_bytes > limit_bytes {
         return Err(StoreError::TooLarge { size_bytes, limit_bytes });
     }
     Ok(())
+}
+
+/// The end of a new value that is written from its own buffer; `None` if `bytes` has the whole value.
+fn rest_of(rest: Bytes, decision: Decision, is_kept: bool, bytes: &mut Vec<u8>) -> Option<Bytes> {
+    match decision {
+        // The index entries of a record are found in its whole value.
+        Decision::Put(meta) if meta.indexed && !is_kept => {
+            bytes.extend_from_slice(&rest);
+            None
+        }
+        Decision::Put(_) if !is_kept && !rest.is_empty() => Some(rest),
+        _ => None,
+    }
 }
 
 /// The decision of a change function, except that keeping an expired record becomes storing its tombstone:

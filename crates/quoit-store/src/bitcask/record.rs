@@ -27,7 +27,7 @@ use crate::engine::RecordMeta;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::store_opening::StoreId;
 use quoit_number::low_u32;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 /// Alignment of records in bytes.
 pub const ALIGNMENT_BYTES: usize = 16;
@@ -126,6 +126,15 @@ impl Position {
 #[must_use]
 pub fn body_check(store_id: StoreId, body: &[u8]) -> u64 {
     xxh3_64(body) ^ store_id.0
+}
+
+/// As [`body_check`], for a body in two parts.
+#[must_use]
+pub fn body_check_of_parts(store_id: StoreId, front: &[u8], rest: &[u8]) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.update(front);
+    hasher.update(rest);
+    hasher.digest() ^ store_id.0
 }
 
 /// Writes a header to the first [`HEADER_BYTES`] of `out`.

@@ -3,9 +3,9 @@
 use super::transact::CompressingTransaction;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, Engine,
-    EngineStats, Fetch, IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, Record, RecordAt,
-    RecordMeta, RecordPage, RecordPlace, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown,
-    SizeBound, Ticket, Verified, Visited,
+    EngineStats, Fetch, IndexPage, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess,
+    Record, RecordAt, RecordMeta, RecordPage, RecordPlace, RecordRef, RecordVisitor, RecordWalk,
+    ScanAccess, Shown, SizeBound, Ticket, Verified, Visited,
 };
 use crate::error::StoreError;
 use crate::frame;
@@ -143,6 +143,29 @@ fn show_unpacked(
     Ok(())
 }
 
+/// Calls a change function with the stored record as it was written. Leaves the fault in `shown` if the frame
+/// of its value is damaged.
+fn decide(
+    stored: Option<&RecordRef<'_>>,
+    before: Before,
+    shown: &mut Result<(), frame::FrameError>,
+    mut change: impl FnMut(Option<&RecordRef<'_>>) -> Decision,
+) -> Decision {
+    let Some(record) = stored.filter(|record| frame::is_framed(record.value)) else {
+        return change(stored);
+    };
+    let mut decision = Decision::Keep;
+    *shown = if before == Before::Front {
+        frame::front_of(record.value).map(|value| {
+            let front = RecordRef { value, is_whole: false, owner: None, ..*record };
+            decision = change(Some(&front));
+        })
+    } else {
+        show_unpacked(record, &mut |record| decision = change(Some(record)))
+    };
+    decision
+}
+
 /// Shows records as they were written.
 struct UnpackingVisitor<'v> {
     visitor: &'v mut dyn RecordVisitor,
@@ -211,23 +234,32 @@ impl PointAccess for CompressedEngine {
         let mut shown = Ok(());
         let applied = self.engine.update(at, before, access, &mut |stored, out| {
             let start = out.len();
-            let decision = match stored {
-                Some(record) if frame::is_framed(record.value) => {
-                    let mut decision = Decision::Keep;
-                    shown = if before == Before::Front {
-                        frame::front_of(record.value).map(|value| {
-                            let front =
-                                RecordRef { value, is_whole: false, owner: None, ..*record };
-                            decision = change(Some(&front), out);
-                        })
-                    } else {
-                        show_unpacked(record, &mut |record| decision = change(Some(record), out))
-                    };
-                    decision
-                }
-                stored => change(stored, out),
-            };
+            let decision = decide(stored, before, &mut shown, |stored| change(stored, out));
             if matches!(decision, Decision::Put(_)) {
+                self.pack(at.key, out, start);
+            }
+            decision
+        })?;
+        shown.map_err(|fault| damaged(at.key, &fault))?;
+        Ok(applied)
+    }
+
+    fn update_large(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut LargeChange<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut shown = Ok(());
+        let applied = self.engine.update_large(at, before, access, &mut |stored, out, rest| {
+            let start = out.len();
+            let decision = decide(stored, before, &mut shown, |stored| change(stored, out, rest));
+            let first = if out.len() > start { &out[start..] } else { &rest[..] };
+            if matches!(decision, Decision::Put(_))
+                && (frame::is_framed(first) || self.compresses(at.key))
+            {
+                out.extend_from_slice(&std::mem::take(rest));
                 self.pack(at.key, out, start);
             }
             decision

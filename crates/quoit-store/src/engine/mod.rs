@@ -22,8 +22,8 @@ pub use maintenance::{EngineStats, Maintenance, WriteFailure};
 pub(crate) use pages::listing_place;
 pub use pages::{DataPlace, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
 pub use point::{
-    Access, Applied, Before, Change, Decision, FRONT_BYTES, Fetch, PointAccess, Shown, SizeBound,
-    Ticket,
+    Access, Applied, Before, Change, Decision, FRONT_BYTES, Fetch, LargeChange, PointAccess, Shown,
+    SizeBound, Ticket, joined_change,
 };
 pub use scan::ScanAccess;
 pub(crate) use transaction::Interruption;

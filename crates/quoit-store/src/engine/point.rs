@@ -2,6 +2,7 @@
 
 use super::{BatchWrite, Body, Record, RecordAt, RecordMeta, RecordRef};
 use crate::error::StoreError;
+use bytes::Bytes;
 use quoit_model::hash::Partition;
 use std::task::{Poll, Waker};
 
@@ -109,6 +110,26 @@ pub enum Applied {
 /// meanwhile, so the function must not call the engine.
 pub type Change<'f> = dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f;
 
+/// A change function for large values. The new value is what the function appends to the buffer, and then
+/// the bytes that it leaves in the second one, which an engine can write from there. Otherwise as
+/// [`Change`].
+pub type LargeChange<'f> =
+    dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>, &mut Bytes) -> Decision + 'f;
+
+/// A change function for large values as one that appends the whole value.
+pub fn joined_change<'f>(
+    change: &'f mut LargeChange<'_>,
+) -> impl FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f {
+    move |stored, out| {
+        let mut rest = Bytes::new();
+        let decision = change(stored, out, &mut rest);
+        if matches!(decision, Decision::Put(_)) {
+            out.extend_from_slice(&rest);
+        }
+        decision
+    }
+}
+
 /// Reads and writes of records by name, and durability of writes.
 pub trait PointAccess: Send + Sync {
     /// Reads a record. At most one disk read.
@@ -149,6 +170,18 @@ pub trait PointAccess: Send + Sync {
         access: Access,
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError>;
+
+    /// As [`PointAccess::update`], for a change whose new value may be large and is in a buffer that can be
+    /// shared. An engine that can't write from there copies the value.
+    fn update_large(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut LargeChange<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.update(at, before, access, &mut joined_change(change))
+    }
 
     /// Reads and changes several records of one partition in one atomic step: no other change of the
     /// partition comes between, and after a crash either all writes are there or no write is. Without

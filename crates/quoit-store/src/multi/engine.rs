@@ -8,9 +8,9 @@ use super::tickets::{self, Tickets};
 use super::transact::{Probe, SingleEngineTransaction};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Engine, EngineStats,
-    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance, PointAccess,
-    RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown,
-    SizeBound, Ticket, Verified, visit_listed,
+    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, LargeChange, Maintenance,
+    PointAccess, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk,
+    ScanAccess, Shown, SizeBound, Ticket, Verified, visit_listed,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -162,6 +162,19 @@ impl PointAccess for MultiEngine {
         let routes = self.routes();
         let place = routes.of_key(at.key);
         let applied = self.engine(place).update(at, before, access, change)?;
+        Ok(self.numbered(place, applied))
+    }
+
+    fn update_large(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut LargeChange<'_>,
+    ) -> Result<Applied, StoreError> {
+        let routes = self.routes();
+        let place = routes.of_key(at.key);
+        let applied = self.engine(place).update_large(at, before, access, change)?;
         Ok(self.numbered(place, applied))
     }
 

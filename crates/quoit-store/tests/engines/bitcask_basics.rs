@@ -1,11 +1,12 @@
 //! The Bitcask engine on a real disk: reads return the written values, also after a restart.
 
 use crate::support::{Faulty, Name, keys, put, remove, value};
+use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta,
+    Access, Applied, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta,
     RecordRef, ScanAccess, SizeBound,
 };
 use quoit_store::error::StoreError;
@@ -70,6 +71,78 @@ fn batches_and_small_segments_survive_a_kill() {
     assert_eq!(value(&engine, "other").unwrap(), b"v");
     assert_eq!(value(&engine, "key001").unwrap(), [151; 100]);
     assert_eq!(keys(&engine).len(), 50);
+}
+
+/// Puts a value whose end, from `shared_at` on, is in a buffer of its own.
+fn put_large(engine: &BitcaskEngine, key: &str, value: &Bytes, shared_at: usize) {
+    let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>, rest: &mut Bytes| {
+        out.extend_from_slice(&value[..shared_at]);
+        *rest = value.slice(shared_at..);
+        Decision::Put(RecordMeta { digest: 9, ..RecordMeta::default() })
+    };
+    let name = Name::new(key);
+    let applied = engine.update_large(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+    assert!(matches!(applied, Applied::Written(_)), "{applied:?}");
+}
+
+#[test]
+fn values_of_two_buffers_are_read_as_one_also_after_a_restart() {
+    const SIZES: [usize; 9] = [1, 15, 16, 17, 65_535, 65_536, 262_143, 1_048_576, 3_000_001];
+    let directory = tempfile::tempdir().unwrap();
+    let windowed = |settings: &mut BitcaskSettings| settings.recent_writes_bytes = 4 << 20;
+    let (engine, _) = open(directory.path(), windowed);
+    let value_of =
+        |size: usize| -> Bytes { (0..size).map(|place| (place * 7 + size) as u8).collect() };
+    for size in SIZES {
+        for shared_at in [0, size / 3, size.saturating_sub(1), size] {
+            put_large(&engine, &format!("{size}-{shared_at}"), &value_of(size), shared_at);
+            put(&engine, &format!("small {size}-{shared_at}"), b"between them");
+        }
+    }
+    let check = |engine: &BitcaskEngine| {
+        for size in SIZES {
+            for shared_at in [0, size / 3, size.saturating_sub(1), size] {
+                let key = format!("{size}-{shared_at}");
+                assert!(value(engine, &key).unwrap() == value_of(size), "{key}");
+                assert_eq!(value(engine, &format!("small {key}")).unwrap(), b"between them");
+                let SizeBound::AtMost(bound) =
+                    engine.size_bound(&Name::new(&key).at(), Access::Wait)
+                else {
+                    panic!("{key} has no size")
+                };
+                assert!(bound >= size as u64, "{key}: {bound}");
+            }
+        }
+        assert_eq!(engine.stats().corrupt_record_count, 0);
+    };
+    check(&engine);
+    drop(engine);
+    // After a kill the records are read from the log.
+    let (engine, report) = open(directory.path(), windowed);
+    assert!(!report.clean && report.damage_count == 0, "{report:?}");
+    check(&engine);
+}
+
+#[test]
+fn a_large_value_that_the_disk_has_no_room_for_leaves_the_old_one() {
+    let store = Faulty::new(1 << 24);
+    let (old, new) = (Bytes::from(vec![1; 100_000]), Bytes::from(vec![2; 100_000]));
+    put_large(store.engine(), "key", &old, 10);
+    for _ in 0..8 {
+        store.disk.set_faults(|faults| faults.failing_writes = 1);
+        let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>, rest: &mut Bytes| {
+            out.extend_from_slice(&new[..10]);
+            *rest = new.slice(10..);
+            Decision::Put(RecordMeta::default())
+        };
+        let name = Name::new("key");
+        let failed =
+            store.engine().update_large(&name.at(), Before::Skip, Access::Wait, &mut change);
+        assert!(failed.is_err(), "{failed:?}");
+        assert!(value(store.engine(), "key").unwrap() == old);
+    }
+    put_large(store.engine(), "key", &new, 10);
+    assert!(value(store.engine(), "key").unwrap() == new);
 }
 
 #[test]

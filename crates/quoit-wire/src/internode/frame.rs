@@ -1,6 +1,7 @@
 //! Frames between nodes: a fixed prefix, a Protocol Buffers header, and a payload that is not
 //! encoded.
 
+use crate::shared::{SHARED_BYTES_MIN, SharedParts};
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
 use quoit_number::{length_u32, low_u32};
@@ -237,13 +238,31 @@ impl InternodeDecoder {
     }
 }
 
-/// Bytes that follow a frame's header. They are copied once, into the write buffer.
+/// Bytes that follow a frame's header. They are copied once, into the write buffer, except for large ones
+/// that can be shared.
 pub trait Payload {
     /// Number of bytes.
     fn size_bytes(&self) -> usize;
 
     /// Appends the bytes to the write buffer.
     fn append_to(&self, buffer: &mut Vec<u8>);
+
+    /// Appends the bytes to a stream: large ones to `shared` if their buffer can be shared, the others to
+    /// the write buffer.
+    #[inline]
+    fn append_shared(&self, buffer: &mut Vec<u8>, _shared: &mut SharedParts) {
+        self.append_to(buffer);
+    }
+}
+
+/// Appends bytes to a stream: to `shared` if they are large, else to the write buffer.
+#[inline]
+pub fn append_or_share(bytes: &Bytes, buffer: &mut Vec<u8>, shared: &mut SharedParts) {
+    if bytes.len() < SHARED_BYTES_MIN {
+        buffer.extend_from_slice(bytes);
+    } else {
+        shared.push(buffer.len(), bytes.clone());
+    }
 }
 
 impl Payload for [u8] {
@@ -273,6 +292,11 @@ impl Payload for Bytes {
 
     fn append_to(&self, buffer: &mut Vec<u8>) {
         buffer.extend_from_slice(self);
+    }
+
+    #[inline]
+    fn append_shared(&self, buffer: &mut Vec<u8>, shared: &mut SharedParts) {
+        append_or_share(self, buffer, shared);
     }
 }
 
@@ -312,6 +336,37 @@ pub fn append_frame(
     header: &impl Message,
     payload: &(impl Payload + ?Sized),
 ) -> Result<(), InternodeFrameError> {
+    append_frame_by(buffer, prefix, header, payload.size_bytes(), |buffer| {
+        payload.append_to(buffer)
+    })
+}
+
+/// As [`append_frame`], but large payloads that can be shared are appended to `shared`.
+///
+/// # Errors
+///
+/// As [`append_frame`]. `shared` is then unchanged as well.
+#[inline]
+pub fn append_frame_shared(
+    (buffer, shared): (&mut Vec<u8>, &mut SharedParts),
+    prefix: FramePrefix,
+    header: &impl Message,
+    payload: &(impl Payload + ?Sized),
+) -> Result<(), InternodeFrameError> {
+    append_frame_by(buffer, prefix, header, payload.size_bytes(), |buffer| {
+        payload.append_shared(buffer, shared);
+    })
+}
+
+/// Appends one frame with a payload of `payload_bytes` that `append` appends.
+#[inline]
+fn append_frame_by(
+    buffer: &mut Vec<u8>,
+    prefix: FramePrefix,
+    header: &impl Message,
+    payload_bytes: usize,
+    append: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), InternodeFrameError> {
     let start = buffer.len();
     let mut fixed = [0; FRAME_OVERHEAD_BYTES];
     fixed[4] = prefix.kind;
@@ -321,7 +376,7 @@ pub fn append_frame(
     buffer.extend_from_slice(&fixed);
     header.encode_raw(buffer);
     let header_bytes = buffer.len() - start - FRAME_OVERHEAD_BYTES;
-    let length_bytes = LENGTH_MIN as usize + header_bytes + payload.size_bytes();
+    let length_bytes = LENGTH_MIN as usize + header_bytes + payload_bytes;
     let Ok(length) = u32::try_from(length_bytes) else {
         buffer.truncate(start);
         return Err(InternodeFrameError::TooLarge {
@@ -329,7 +384,7 @@ pub fn append_frame(
             length_bytes_max: u32::MAX,
         });
     };
-    payload.append_to(buffer);
+    append(buffer);
     buffer[start..start + 4].copy_from_slice(&length.to_be_bytes());
     // The header's length is below `length`, so it fits 32 bits.
     buffer[start + 12..start + 16].copy_from_slice(&low_u32(header_bytes as u64).to_be_bytes());
@@ -409,6 +464,26 @@ mod tests {
         let header_too_long =
             InternodeFrameError::HeaderTooLong { header_bytes: 3, length_bytes: 14 };
         check(&[0, 0, 0, 14, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3], header_too_long);
+    }
+
+    #[test]
+    fn a_frame_with_a_shared_payload_has_the_same_bytes() {
+        for size_bytes in [0, 1, SHARED_BYTES_MIN - 1, SHARED_BYTES_MIN, SHARED_BYTES_MIN + 1] {
+            let payload = Bytes::from(vec![7; size_bytes]);
+            let prefix = FramePrefix::new(FrameKind::Request, 1);
+            let (mut whole, mut buffer, mut shared) =
+                (b"before".to_vec(), b"before".to_vec(), SharedParts::new());
+            append_frame(&mut whole, prefix, &5_u32, &payload).unwrap();
+            append_frame_shared((&mut buffer, &mut shared), prefix, &5_u32, &payload).unwrap();
+            assert_eq!(shared.is_empty(), size_bytes < SHARED_BYTES_MIN, "{size_bytes}");
+            append_frame(&mut whole, prefix, &6_u32, b"next").unwrap();
+            append_frame_shared((&mut buffer, &mut shared), prefix, &6_u32, b"next").unwrap();
+            let pieces = shared.into_pieces(buffer);
+            if size_bytes >= SHARED_BYTES_MIN {
+                assert_eq!(pieces[1].as_ptr(), payload.as_ptr(), "it is not copied");
+            }
+            assert!(Vec::from(pieces).concat() == whole, "{size_bytes}");
+        }
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub mod trees;
 
 pub use frame::{
     FLAG_LAST, FLAG_STREAM, FRAME_OVERHEAD_BYTES, FrameKind, FramePrefix, InternodeDecoder,
-    InternodeFrame, InternodeFrameError, Payload, append_frame,
+    InternodeFrame, InternodeFrameError, Payload, append_frame, append_frame_shared,
+    append_or_share,
 };
 pub use hello::{
     HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL, VERSION_MAX,

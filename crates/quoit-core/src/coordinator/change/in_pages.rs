@@ -142,7 +142,7 @@ impl Coordinator {
                     Some(_) => self.check_siblings(&object).map(|()| Some(object)),
                     None => self.pruned(object, props, now_us).map(Some),
                 };
-                let (decision, told) = self.told_of(at, props, made, replicates, &mut out);
+                let (decision, told) = self.told_of(at, props, made, replicates, (&mut out, None));
                 let becomes = match decision {
                     Decision::Keep => NewForm::Same,
                     Decision::Put(meta) => NewForm::Whole(meta, out.into()),

@@ -15,6 +15,7 @@ use crate::records::{Updated, WrittenPages};
 use crate::replica::{Reaped, clock_of, written_over};
 use crate::replica::{Replicated, merge_rule};
 use crate::settings::DeleteMode;
+use crate::shared_value;
 use crate::stored::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::{Dot, VersionVector};
@@ -25,8 +26,11 @@ use quoit_model::object::{Metadata, Object};
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_planted::planted;
-use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket,
+};
 use quoit_store::error::StoreError;
+use quoit_wire::SHARED_BYTES_MIN;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -53,7 +57,25 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) refused: Option<RequestError>,
 }
 
+/// How a change reads and writes the record.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangeForm {
+    /// Part of the stored record that the change sees.
+    pub(crate) before: Before,
+    /// True if the object after the change is probably large, so that it is written from the buffer that
+    /// it is in.
+    pub(crate) is_large: bool,
+    /// True if the object is also made in the form for replicas.
+    pub(crate) replicates: bool,
+}
+
 impl ObjectChange<'_> {
+    /// Size of the value that is written, in bytes.
+    fn value_bytes(&self) -> usize {
+        let last = self.given.as_ref().and_then(|object| object.siblings.last());
+        last.map_or(&self.value, |sibling| &sibling.value).len()
+    }
+
     /// True if the value of a plain write claims to be a data type in Riak's form. It is then stored as a
     /// state, like an imported one.
     pub(super) fn may_be_riak_data_type(&self, policy: WritePolicy, props: &BucketProps) -> bool {
@@ -163,54 +185,49 @@ impl Coordinator {
         let mut write = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
             self.write_in_pages(at, props, change, replicates, paged, pages)
         };
-        self.change_from(at, props, before, &mut make, InPages::Write(&mut write), replicates)
+        let is_large = change.value_bytes() >= SHARED_BYTES_MIN;
+        let stored = ChangeForm { before, is_large, replicates };
+        self.change_from(at, props, &mut make, InPages::Write(&mut write), stored)
     }
 
     /// As [`Coordinator::change`], but `make` computes the object after the change, under the record's
-    /// lock. `before` says how much of the stored record `make` sees. A record in pages is changed by
-    /// `in_pages`.
+    /// lock. A record in pages is changed by `in_pages`.
     pub(crate) fn change_from(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
-        before: Before,
         make: &mut MakeObject<'_>,
         mut in_pages: InPages<'_>,
-        replicates: bool,
+        ChangeForm { before, is_large, replicates }: ChangeForm,
     ) -> Result<Changed, RequestError> {
         let told = RefCell::new(ChangeResults::default());
         let ticket = wait_if_blocked(self.local.settings.blocking, |access| {
             let mut would_block = false;
-            let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                let present = match stored {
-                    Some(record) => decode(&record.to_bytes()).map(Present::Stored),
-                    None => self.replica.reaped_at(at, access).map(|reaped| match reaped {
-                        Reaped::Nothing => Present::Nothing,
-                        Reaped::Tombstone(tombstone) => Present::Reaped(*tombstone),
-                        Reaped::WouldBlock => {
-                            would_block = true;
-                            Present::Nothing
-                        }
-                    }),
+            let mut apply_parts =
+                |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>, rest: Option<&mut Bytes>| {
+                    let Some(present) = self.present(at, stored, access) else {
+                        would_block = true;
+                        return Decision::Keep;
+                    };
+                    let made = present.and_then(&mut *make);
+                    let (decision, now) = self.told_of(at, props, made, replicates, (out, rest));
+                    *told.borrow_mut() = now;
+                    decision
                 };
-                if would_block {
-                    return Decision::Keep;
-                }
-                let made = present.and_then(&mut *make);
-                let (decision, now) = self.told_of(at, props, made, replicates, out);
-                *told.borrow_mut() = now;
-                decision
-            };
+            let records = &self.local.records;
             let applied = loop {
-                let applied = match self.local.records.update(at, before, access, &mut apply) {
+                let updated = records.update_parts(at, before, access, is_large, &mut apply_parts);
+                let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+                    apply_parts(stored, out, None)
+                };
+                let applied = match updated {
                     Ok(Updated::Applied(applied)) => Ok(applied),
                     Ok(Updated::InPages) => {
-                        match change_in_pages(&self.local.records, at, access, &mut in_pages, &told)
-                        {
+                        match change_in_pages(records, at, access, &mut in_pages, &told) {
                             // The record is no longer in pages.
                             Ok(ChangedInPages::NotInPages) => continue,
                             Ok(ChangedInPages::NeedsWhole) => {
-                                self.local.records.update_assembled(at, access, &mut apply)
+                                records.update_assembled(at, access, &mut apply)
                             }
                             Ok(ChangedInPages::Applied(applied)) => Ok(applied),
                             Err(fault) => Err(fault),
@@ -222,7 +239,7 @@ impl Coordinator {
                     // On a node that is alone no other copy can replace the damaged record. It is lost,
                     // and must not keep the key from use.
                     Err(StoreError::Corrupt { .. }) if !replicates => {
-                        self.local.records.replace_damaged(at, access, &mut apply)?
+                        records.replace_damaged(at, access, &mut apply)?
                     }
                     applied => applied?,
                 };
@@ -238,6 +255,26 @@ impl Coordinator {
         Ok(Changed { object: outcome.transpose()?.flatten(), ticket, replicated })
     }
 
+    /// State that a change finds under the record's lock; `None` if a reap record has to be read from disk,
+    /// and `access` does not allow that.
+    #[inline]
+    fn present(
+        &self,
+        at: &RecordAt<'_>,
+        stored: Option<&RecordRef<'_>>,
+        access: Access,
+    ) -> Option<Result<Present, RequestError>> {
+        Some(match stored {
+            Some(record) => decode(&record.to_bytes()).map(Present::Stored),
+            None => match self.replica.reaped_at(at, access) {
+                Ok(Reaped::Nothing) => Ok(Present::Nothing),
+                Ok(Reaped::Tombstone(tombstone)) => Ok(Present::Reaped(*tombstone)),
+                Ok(Reaped::WouldBlock) => return None,
+                Err(fault) => Err(fault),
+            },
+        })
+    }
+
     /// Encodes the object that a change has made, and prepares the messages about it.
     fn told_of(
         &self,
@@ -245,17 +282,25 @@ impl Coordinator {
         props: &BucketProps,
         made: Result<Option<Object>, RequestError>,
         replicates: bool,
-        out: &mut Vec<u8>,
+        (out, mut rest): (&mut Vec<u8>, Option<&mut Bytes>),
     ) -> (Decision, ChangeResults) {
         let start = out.len();
         let (decision, result) = match made {
-            Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
+            Ok(Some(object)) => {
+                self.store_object(at, props, object, replicates, (out, rest.as_deref_mut()))
+            }
             Ok(None) => (Decision::Keep, Ok(None)),
             Err(fault) => (Decision::Keep, Err(fault)),
         };
+        let rest_bytes = rest.as_ref().map_or(0, |rest| rest.len());
         let replicated = match decision {
-            Decision::Put(meta) if replicates || self.hook.is_held(out.len() - start) => {
-                let object = Bytes::copy_from_slice(&out[start..]);
+            Decision::Put(meta)
+                if replicates || self.hook.is_held(out.len() - start + rest_bytes) =>
+            {
+                let object = match rest {
+                    None => Bytes::copy_from_slice(&out[start..]),
+                    Some(rest) => shared_value::join(&out[start..], rest),
+                };
                 Some(Replicated { meta, rule: merge_rule(props), object })
             }
             _ => None,
@@ -394,18 +439,28 @@ impl Coordinator {
         Ok(object)
     }
 
-    /// Encodes the object into the engine's buffer, and makes its metadata for the engine.
-    pub(super) fn store_object(
+    /// Encodes the object into the engine's buffer, and makes its metadata for the engine. With a `rest`,
+    /// leaves the last value there if it is large.
+    fn store_object(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
         object: Object,
         replicates: bool,
-        out: &mut Vec<u8>,
+        (out, rest): (&mut Vec<u8>, Option<&mut Bytes>),
     ) -> (Decision, Result<Option<Object>, RequestError>) {
         let start = out.len();
-        object.encode_into(out);
-        if let Err(fault) = self.check_size(at.key, (out.len() - start) as u64) {
+        let rest_bytes = match rest {
+            None => {
+                object.encode_into(out);
+                0
+            }
+            Some(rest) => {
+                *rest = object.encode_front_into(SHARED_BYTES_MIN, out);
+                rest.len()
+            }
+        };
+        if let Err(fault) = self.check_size(at.key, (out.len() - start + rest_bytes) as u64) {
             return (Decision::Keep, Err(fault));
         }
         self.warn_if_many(at.key, &object);

@@ -9,7 +9,7 @@ mod query;
 mod stream;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::change::{Changed, InPages, Present, expiry};
+use crate::coordinator::change::{ChangeForm, Changed, InPages, Present, expiry};
 use crate::coordinator::get::object_of;
 use crate::coordinator::started::StartedRead;
 use crate::coordinator::write_replicas::{Accepted, SentForm, WriteTargets};
@@ -272,10 +272,9 @@ impl Coordinator {
         let Changed { object, ticket, replicated } = self.change_from(
             &at,
             props,
-            Before::Read,
             &mut change,
             InPages::Operation(&mut in_pages),
-            replicates,
+            ChangeForm { before: Before::Read, is_large: false, replicates },
         )?;
         // What an attempt made in pages is void if the record was whole when the change was made.
         let delta = made.filter(|_| object.is_none()).transpose()?;

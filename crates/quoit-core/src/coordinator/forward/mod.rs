@@ -338,7 +338,7 @@ fn answer(outcome: Result<ForwardOutcome, RequestError>, reply: Responder) {
             (Forwarded { written: false, fault, has_object: false }, Vec::new())
         }
     };
-    reply.send(&header, &payload[..]);
+    reply.send(&header, &Bytes::from(payload));
 }
 
 /// Decodes the answer of the node that has coordinated a write.

@@ -128,6 +128,7 @@ async fn put(store: &ReplicatedStore, at: KeyRef<'_>) {
         context: VersionVector::default(),
         content_type: None,
         value: &VALUE,
+        shared: None,
         options: WriteOptions::default(),
     };
     match store.put_in_place(&write).unwrap() {

@@ -11,6 +11,7 @@ mod folds;
 mod hooks;
 mod index;
 mod jobs;
+mod large;
 mod large_fields;
 mod listing;
 mod messages;

@@ -58,6 +58,7 @@ async fn put_in_place(fixture: &Fixture, request: PutRequest<'static>) -> bool {
         context: request.context.clone(),
         content_type: request.meta.content_type.as_deref(),
         value: &request.value,
+        shared: None,
         options: request.options,
     };
     let plain = request.meta.links.is_empty();
@@ -80,7 +81,7 @@ async fn get_in_place(fixture: &Fixture, at: KeyRef<'static>) -> Option<Object> 
     let shown = fixture.store.get_in_place(at, &ReadOptions::default(), |found| match found {
         None => assert_eq!(general, None),
         Some(ShownObject::Whole(object)) => assert_eq!(Some(object), general),
-        Some(ShownObject::Plain(plain)) => {
+        Some(ShownObject::Plain(plain) | ShownObject::Large(plain, _)) => {
             let object = general.as_ref().unwrap();
             let [sibling] = object.siblings.as_slice() else { panic!("{object:?} is plain") };
             assert!(plain.clock == object.clock && !sibling.deleted);
@@ -184,6 +185,7 @@ async fn refusals_are_those_of_the_general_way() {
         context: VersionVector::default(),
         content_type: None,
         value: b"v",
+        shared: None,
         options: WriteOptions::default(),
     };
     let refused = fixture.store.put_in_place(&write);

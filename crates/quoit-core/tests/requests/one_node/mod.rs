@@ -6,6 +6,7 @@ mod deletes;
 mod fixture;
 mod imported;
 mod in_place;
+mod large;
 mod life;
 mod overload;
 mod refusals;

@@ -3,10 +3,11 @@
 use super::model::{End, Model, ModelState, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport, SNAPSHOT_WORKER};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Decision, Fetch, KeyRange, Maintenance, PointAccess,
-    RecordAt, RecordRef, ScanAccess, Ticket,
+    Access, Applied, BatchWrite, Before, Body, Decision, Fetch, KeyRange, LargeChange, Maintenance,
+    PointAccess, RecordAt, RecordRef, ScanAccess, Ticket,
 };
 use crate::error::StoreError;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
@@ -294,11 +295,22 @@ impl Workload {
         let before = [Before::Read, Before::Skip][self.random.below(2) as usize];
         let expected = self.model.now(key);
         let mut seen = None;
-        let applied = self.update(key, before, &mut |stored, out| {
-            seen = Some(stored.map(|record| record.value.to_vec()));
-            out.extend_from_slice(&value);
-            Decision::Put(meta_of(&value))
-        });
+        // Every fourth operation hands over the end of its value in a buffer of its own, as large values do.
+        let shared_bytes = if self.operation.is_multiple_of(4) { value.len() * 2 / 3 } else { 0 };
+        let (front, rest) = value.split_at(value.len() - shared_bytes);
+        let applied = match shared_bytes {
+            0 => self.update(key, before, &mut |stored, out| {
+                seen = Some(stored.map(|record| record.value.to_vec()));
+                out.extend_from_slice(&value);
+                Decision::Put(meta_of(&value))
+            }),
+            _ => self.update_large(key, before, &mut |stored, out, shared| {
+                seen = Some(stored.map(|record| record.value.to_vec()));
+                out.extend_from_slice(front);
+                *shared = Bytes::copy_from_slice(rest);
+                Decision::Put(meta_of(&value))
+            }),
+        };
         if before == Before::Read && seen.as_ref().is_some_and(|seen| *seen != expected) {
             return Err(format!("key {key}: an update saw {seen:?} instead of {expected:?}"));
         }
@@ -326,6 +338,21 @@ impl Workload {
         let name = WorldName::new(key);
         match self.engine().update(&name.at(), before, Access::NoWait, change)? {
             Applied::WouldBlock => self.engine().update(&name.at(), before, Access::Wait, change),
+            applied => Ok(applied),
+        }
+    }
+
+    fn update_large(
+        &self,
+        key: u8,
+        before: Before,
+        change: &mut LargeChange<'_>,
+    ) -> Result<Applied, StoreError> {
+        let name = WorldName::new(key);
+        match self.engine().update_large(&name.at(), before, Access::NoWait, change)? {
+            Applied::WouldBlock => {
+                self.engine().update_large(&name.at(), before, Access::Wait, change)
+            }
             applied => Ok(applied),
         }
     }

@@ -4,6 +4,9 @@
 //! window over the end of the log costs one copy for each write, needs no lookup table and evicts only its
 //! oldest chunk, and serves a read without a system call. It wraps the files of the log and behaves like a
 //! file.
+//!
+//! Large records are not kept: the copy would cost more than the system call that it saves, and a few of
+//! them would evict all small records.
 
 use parking_lot::{Mutex, RwLock};
 use quoit_number::index;
@@ -13,6 +16,10 @@ use std::sync::Arc;
 
 /// Size in bytes of a chunk, the unit in which memory is allocated and freed.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// One in this many bytes of a chunk: writes in parts of at least that size are not kept. A chunk keeps no
+/// bytes behind such a write, because it has one contiguous range, so the size is not smaller.
+const KEPT_PART: usize = 4;
 
 /// Bytes of a file from the beginning of the chunk's range on; empty if the chunk was evicted.
 #[derive(Default)]
@@ -119,6 +126,16 @@ impl RecentFile {
         }
     }
 
+    /// Notes a write that is not kept: forgets the bytes that it overwrote, and goes on with the chunk
+    /// after its end.
+    fn pass_over(&self, size: u64, offset: u64) {
+        self.forget_from(offset);
+        let end_count = index((offset + size).div_ceil(self.window.size.chunk_bytes as u64));
+        let mut chunks = self.chunks.write();
+        let count = chunks.len().max(end_count);
+        chunks.resize_with(count, Arc::default);
+    }
+
     /// Forgets the kept bytes from an offset on.
     fn forget_from(&self, offset: u64) {
         let (number, at) = self.split(offset);
@@ -161,6 +178,25 @@ impl DiskFile for RecentFile {
         match &written {
             Ok(()) => self.keep(bytes, offset),
             // After a failed write the contents are unknown.
+            Err(_) => self.forget_from(offset),
+        }
+        written
+    }
+
+    fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> Result<(), DiskError> {
+        let written = self.file.write_parts_at(parts, offset);
+        let size: usize = parts.iter().map(|part| part.len()).sum();
+        match &written {
+            Ok(()) if size >= self.window.size.chunk_bytes / KEPT_PART => {
+                self.pass_over(size as u64, offset);
+            }
+            Ok(()) => {
+                let mut at = offset;
+                for part in parts {
+                    self.keep(part, at);
+                    at += part.len() as u64;
+                }
+            }
             Err(_) => self.forget_from(offset),
         }
         written

@@ -22,6 +22,7 @@ fn read(file: &dyn DiskFile, offset: u64, size: usize) -> Vec<u8> {
 #[derive(Clone, Debug)]
 enum Step {
     Append(Vec<u8>),
+    AppendParts(Vec<Vec<u8>>),
     Rewrite(prop::sample::Index, Vec<u8>),
     Truncate(prop::sample::Index),
     Read(prop::sample::Index, usize),
@@ -31,6 +32,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     let bytes = || prop::collection::vec(any::<u8>(), 1..40);
     prop_oneof![
         6 => bytes().prop_map(Step::Append),
+        2 => prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4)
+            .prop_map(Step::AppendParts),
         1 => (any::<prop::sample::Index>(), bytes()).prop_map(|(at, bytes)| Step::Rewrite(at, bytes)),
         1 => any::<prop::sample::Index>().prop_map(Step::Truncate),
         6 => (any::<prop::sample::Index>(), 1..50usize).prop_map(|(at, size)| Step::Read(at, size)),
@@ -49,6 +52,10 @@ proptest! {
             let size = plain.size_bytes().unwrap_or(0) as usize;
             match step {
                 Step::Append(bytes) => watched.write_at(&bytes, size as u64).expect("room"),
+                Step::AppendParts(parts) => {
+                    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+                    watched.write_parts_at(&parts, size as u64).expect("room");
+                }
                 Step::Rewrite(at, bytes) => {
                     watched.write_at(&bytes, at.index(size + 1) as u64).expect("room");
                 }
@@ -72,6 +79,28 @@ fn what_was_written_lately_does_not_come_from_the_file() {
     assert_eq!(read(&*watched, 15, 10), [1; 10], "over two chunks");
     assert_eq!(read(&*watched, 2, 8), [2; 8], "the first chunk was the oldest");
     assert_eq!(read(&*watched, 5, 10), [2; 10], "half of it was dropped");
+}
+
+#[test]
+fn a_large_write_in_parts_is_not_kept_and_the_next_chunk_is() {
+    let (watched, plain) = file(40, 8);
+    watched.write_at(&[1; 8], 0).expect("room");
+    watched.write_parts_at(&[&[2; 5], &[2; 95]], 8).expect("room");
+    watched.write_at(&[3; 30], 108).expect("room");
+    assert_eq!(read(&*watched, 0, 138), read(&*plain, 0, 138));
+    plain.write_at(&[9; 138], 0).expect("room");
+    assert_eq!(read(&*watched, 0, 8), [1; 8], "the bytes before it stay");
+    assert_eq!(read(&*watched, 8, 100), [9; 100], "it comes from the file");
+    assert_eq!(read(&*watched, 108, 12), [9; 12], "the rest of its last chunk does, too");
+    assert_eq!(read(&*watched, 120, 18), [3; 18], "the next chunk is kept");
+}
+
+#[test]
+fn a_small_write_in_parts_is_kept() {
+    let (watched, plain) = file(40, 8);
+    watched.write_parts_at(&[&[1; 3], &[], &[2; 4]], 0).expect("room");
+    plain.write_at(&[9; 7], 0).expect("room");
+    assert_eq!(read(&*watched, 0, 7), [1, 1, 1, 2, 2, 2, 2]);
 }
 
 #[test]

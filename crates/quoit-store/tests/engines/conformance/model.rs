@@ -92,6 +92,9 @@ impl Model {
         let engine = subject.engine();
         match step {
             Step::Put(which, content) => self.put(subject, *which, content),
+            Step::PutLarge(which, content, shared_at) => {
+                self.put_large(subject, *which, content, *shared_at);
+            }
             Step::Append(which, content) => self.append(subject, *which, content),
             Step::Keep(which) => self.keep(engine, *which),
             Step::Remove(which) => self.remove(engine, *which),
@@ -218,6 +221,33 @@ impl Model {
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
         assert_eq!(calls, 1, "calls of the change function");
+        self.written(ticket);
+        self.records.insert(place.name, record);
+    }
+
+    /// A put whose change leaves the end of the value, from `shared_at` on, in a buffer of its own.
+    fn put_large(
+        &mut self,
+        subject: &impl Subject,
+        which: Which,
+        content: &Content,
+        shared_at: usize,
+    ) {
+        let place = self.place(which);
+        let expected = self.records.get(&place.name).cloned();
+        let record = record_of(subject, which, content);
+        let shared_at = shared_at.min(record.value.len());
+        let mut change = |before: Option<&RecordRef<'_>>, value: &mut Vec<u8>, rest: &mut Bytes| {
+            assert_eq!(before.map(RecordRef::to_record), expected, "the record before");
+            value.extend_from_slice(&record.value[..shared_at]);
+            *rest = record.value.slice(shared_at..);
+            Decision::Put(record.meta)
+        };
+        let run = |access| {
+            subject.engine().update_large(&place.at(), Before::Read, access, &mut change).unwrap()
+        };
+        let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
+        let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
         self.written(ticket);
         self.records.insert(place.name, record);
     }

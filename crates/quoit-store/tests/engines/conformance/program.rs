@@ -69,6 +69,8 @@ pub struct Query {
 pub enum Step {
     /// Puts without reading the stored record.
     Put(Which, Content),
+    /// Puts a value whose end, from this byte on, is in a buffer of its own.
+    PutLarge(Which, Content, usize),
     /// Appends to the stored value.
     Append(Which, Content),
     /// Reads the record in an update, and keeps it.
@@ -125,6 +127,9 @@ fn step() -> impl Strategy<Value = Step> {
     let limit = prop_oneof![1..4usize, Just(1000)];
     prop_oneof![
         12 => (which(), content()).prop_map(|(which, content)| Step::Put(which, content)),
+        4 => (which(), content(), 0..2_000usize).prop_map(|(which, content, shared_at)| {
+            Step::PutLarge(which, content, shared_at)
+        }),
         6 => (which(), content()).prop_map(|(which, content)| Step::Append(which, content)),
         1 => which().prop_map(Step::Keep),
         4 => which().prop_map(Step::Remove),

@@ -1,0 +1,33 @@
+//! Large objects in buffers that the log and the messages to other replicas share.
+//!
+//! A large object is made in two parts: its front, which the engine gets in a buffer as it gets small
+//! objects, and the rest, mostly the value, in the buffer in which it arrived.
+
+use bytes::Bytes;
+
+/// Bytes of an encoded object that its front has at least, if it arrives encoded. The front of a plain
+/// object shows that it needs no pages; nearly all descriptions of objects fit.
+const FRONT_BYTES: usize = 1024;
+
+/// The front and the rest of an object as one buffer, of which `rest` becomes a part. Costs one copy.
+pub(crate) fn join(front: &[u8], rest: &mut Bytes) -> Bytes {
+    let mut object = Vec::with_capacity(front.len() + rest.len());
+    object.extend_from_slice(front);
+    object.extend_from_slice(rest);
+    let object = Bytes::from(object);
+    *rest = object.slice(front.len()..);
+    object
+}
+
+/// Appends an encoded object to `out`; if there is a `rest`, only the front, and leaves the rest there.
+#[inline]
+pub(crate) fn append(object: &Bytes, out: &mut Vec<u8>, rest: Option<&mut Bytes>) {
+    match rest {
+        None => out.extend_from_slice(object),
+        Some(rest) => {
+            let front_bytes = object.len().min(FRONT_BYTES);
+            out.extend_from_slice(&object[..front_bytes]);
+            *rest = object.slice(front_bytes..);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Space for large requests while they arrive.
+//!
+//! The length of a request is known when it begins, but it is a claim of the client, so the buffer does not
+//! have that size at once. It grows to at most [`GROWTH_MAX`] times the bytes that have arrived, and the
+//! memory budget counts all of it. So a client makes a node reserve 50 MB only by sending at least 6. Of a
+//! request that arrives whole, about a third is copied when its buffer grows; the allocator moves blocks of
+//! 4 MiB and more without copying them.
+
+/// Largest size of a buffer as a multiple of the bytes that have arrived.
+const GROWTH_MAX: usize = 8;
+/// Multiple to which a buffer grows that will grow again.
+const GROWTH: usize = 4;
+/// Bytes that count as arrived when a request begins.
+const START_BYTES: usize = 16 * 1024;
+/// Largest number of bytes that one read takes.
+pub(crate) const READ_BYTES_MAX: usize = 256 * 1024;
+
+/// The next size of the buffer of a request of `whole_bytes`, of which `arrived_bytes` have arrived and fill
+/// the buffer. Each step but the first doubles the size at least: a buffer that is asked for less doubles as
+/// well, and would exceed the request.
+pub(crate) fn next_capacity(arrived_bytes: usize, whole_bytes: usize) -> usize {
+    let arrived_bytes = arrived_bytes.max(START_BYTES);
+    if whole_bytes <= arrived_bytes.saturating_mul(GROWTH_MAX) {
+        whole_bytes
+    } else if whole_bytes < arrived_bytes.saturating_mul(GROWTH * GROWTH) {
+        // The next step is the last one. It copies least if it is large.
+        whole_bytes.div_ceil(GROWTH)
+    } else {
+        arrived_bytes.saturating_mul(GROWTH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes of the buffer of a request that arrives whole, from a first read of 8 KiB on.
+    fn sizes(whole_bytes: usize) -> Vec<usize> {
+        let mut sizes = vec![8 * 1024];
+        while sizes[sizes.len() - 1] < whole_bytes {
+            sizes.push(next_capacity(sizes[sizes.len() - 1], whole_bytes));
+        }
+        sizes
+    }
+
+    #[test]
+    fn a_buffer_ends_with_its_request_and_never_exceeds_what_has_arrived_by_far() {
+        for whole_bytes in (20_000..3_000_000).step_by(7_777).chain([50 << 20, 1 << 30]) {
+            let sizes = sizes(whole_bytes);
+            assert_eq!(sizes.last(), Some(&whole_bytes));
+            for pair in sizes.windows(2) {
+                let (arrived_bytes, next) = (pair[0], pair[1]);
+                let allowed_bytes = GROWTH_MAX * arrived_bytes.max(START_BYTES);
+                assert!(next <= allowed_bytes, "{whole_bytes}: {sizes:?}");
+                // Otherwise the buffer would double beyond the size that was asked for.
+                assert!(next + 1 >= 2 * arrived_bytes, "{whole_bytes}: {sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn less_than_half_of_a_request_is_copied_when_its_buffer_grows() {
+        for whole_bytes in (20_000..3_000_000).step_by(7_777) {
+            let sizes = sizes(whole_bytes);
+            let copied_bytes: usize = sizes[..sizes.len() - 1].iter().sum();
+            assert!(copied_bytes < whole_bytes / 2, "{whole_bytes}: {sizes:?}");
+        }
+        assert_eq!(sizes(65_700), [8 << 10, 65_700]);
+        assert_eq!(sizes(1_000_000), [8 << 10, 64 << 10, 250_000, 1_000_000]);
+    }
+}
