@@ -130,8 +130,8 @@ const RESTARTS_PERCENT: u64 = 40;
 
 /// Plans the faults within a lull, with times that count the lull. In some runs of the family `lull` a
 /// process is started again in the first two thirds, unless its machine is off then by the faults that are
-/// `planned` already. In those of `lost-files` a machine loses files when the reap records of what was deleted
-/// before the lull have retired.
+/// `planned` already. In those of `lost-files` a machine loses files when the reap records of what was
+/// deleted before the lull have retired.
 #[must_use]
 pub fn plan_in_lull(
     random: &mut Random,

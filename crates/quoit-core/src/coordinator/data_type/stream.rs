@@ -4,7 +4,7 @@ use super::identity_of;
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::OwnedRead;
 use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
-use crate::coordinator::read_replicas::KnownAnswers;
+use crate::coordinator::read_replicas::{KnownAnswers, ReadRequest};
 use crate::coordinator::started::StartedRead;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
@@ -13,12 +13,14 @@ use crate::replica::Copy;
 use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
 use crate::stored::wait_if_blocked;
+use crate::topology::Topology;
 use bytes::Bytes;
 use quoit_model::data_type::context::encode_context;
 use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
+use quoit_store::engine::Record;
 use quoit_store::error::StoreError;
 
 /// Description of a set or map, which precedes its elements or fields.
@@ -109,24 +111,9 @@ impl Coordinator {
             Ok(StreamOutcome::Started(Box::new(StartedRead { read, known, started_us })))
         };
         let blocking = self.local.settings.blocking;
-        let form = wait_if_blocked(blocking, |access| {
-            Ok(self.local.records.stored_form(&read.at, access)?)
-        });
-        // In a cluster the other replicas have what a damaged copy lacks, and the read heals it.
-        let is_healed = |fault: &RequestError| {
-            matches!(fault, RequestError::Store(StoreError::Corrupt { .. })) && !topology.is_alone()
-        };
-        let own = |copy| KnownAnswers::of_copy(&topology, copy);
-        let root = match form {
-            Ok(StoredForm::InPages(root)) => root,
-            Ok(StoredForm::Missing) => return started(own(Copy::Missing)),
-            Ok(StoredForm::Whole(digest, object)) => {
-                return started(own(Copy::Found(digest, Some(object))));
-            }
-            Err(fault) if is_healed(&fault) => {
-                return started(FirstRound::of_own(&topology, name()).into());
-            }
-            Err(fault) => return Err(fault),
+        let root = match self.streamable(&topology, &read)? {
+            Streamable::InPages(root) => root,
+            Streamable::Whole(known) => return started(known),
         };
         let first = if topology.is_alone() {
             None
@@ -140,7 +127,7 @@ impl Coordinator {
         let mut handing = SinkAdapter { sink, identity: identity_of(key, &encoded), read: None };
         let each = || self.local.records.each_item(&read.at, Some(root), &mut handing);
         let shown = match blocking.in_place(each).map_err(RequestError::from) {
-            Err(fault) if is_healed(&fault) => None,
+            Err(fault) if is_healed(&topology, &fault) => None,
             shown => shown?,
         };
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
@@ -166,4 +153,41 @@ impl Coordinator {
         self.local.stats.data_types().record_get(datatype, time_us, sizes);
         Ok(StreamOutcome::Complete)
     }
+
+    /// Reads this node's copy as far as it tells whether the record can be streamed.
+    fn streamable(
+        &self,
+        topology: &Topology,
+        read: &ReadRequest<'_>,
+    ) -> Result<Streamable, RequestError> {
+        let form = wait_if_blocked(self.local.settings.blocking, |access| {
+            Ok(self.local.records.stored_form(&read.at, access)?)
+        });
+        let whole = |own| Streamable::Whole(KnownAnswers::of_copy(topology, own));
+        Ok(match form {
+            Ok(StoredForm::InPages(root)) => Streamable::InPages(root),
+            Ok(StoredForm::Missing) => whole(Copy::Missing),
+            Ok(StoredForm::Whole(digest, object)) => whole(Copy::Found(digest, Some(object))),
+            Err(fault) if is_healed(topology, &fault) => {
+                let name = Bytes::copy_from_slice(read.at.encoded);
+                Streamable::Whole(FirstRound::of_own(topology, name).into())
+            }
+            Err(fault) => return Err(fault),
+        })
+    }
+}
+
+/// True if a read heals a fault of this node's copy: in a cluster other replicas have what a damaged copy
+/// lacks.
+fn is_healed(topology: &Topology, fault: &RequestError) -> bool {
+    matches!(fault, RequestError::Store(StoreError::Corrupt { .. })) && !topology.is_alone()
+}
+
+/// This node's copy of a record, as far as it was read.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+enum Streamable {
+    /// The root of a record in pages.
+    InPages(Record),
+    /// The record has to be read whole, with these facts.
+    Whole(KnownAnswers),
 }
