@@ -3,7 +3,10 @@
 use crate::data_types::{add, element_count};
 use crate::fixture::{TestCluster, id, key, key_in};
 use bytes::Bytes;
-use quoit_core::{ExchangeSettings, ReadOptions, StoreSettings};
+use quoit_core::{
+    ExchangeSettings, ItemSink, ReadOptions, StoreSettings, StreamOutcome, StreamedItems,
+};
+use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Quorum;
 use serde_json::json;
 use std::time::Duration;
@@ -108,6 +111,40 @@ async fn a_read_of_all_replicas_replaces_a_large_set_that_has_lost_a_page_here()
     let before = cluster.record(2, key_in("sets", "large")).unwrap().meta.digest;
     assert_eq!(count_of_all(&cluster, 1).await, Some(ELEMENT_COUNT));
     assert_eq!(cluster.record(1, key_in("sets", "large")).unwrap().meta.digest, before);
+}
+
+/// Counts the elements that it receives.
+#[derive(Default)]
+struct ElementCount(usize);
+
+impl ItemSink for ElementCount {
+    fn begin(&mut self, _: StreamedItems) {
+        self.0 = 0;
+    }
+
+    fn item(&mut self, _: ShownItem<'_>) {
+        self.0 += 1;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_large_set_that_has_lost_a_page_here_becomes_a_read_that_heals_it() {
+    let cluster = without_exchanges().await;
+    store_large_set(&cluster).await;
+    lose_page(&cluster, 1);
+    let at = key_in("sets", "large");
+    let digest = cluster.record(2, at).unwrap().meta.digest;
+    let all = ReadOptions { r: Some(Quorum::All), ..ReadOptions::default() };
+    let store = cluster.store(1);
+    let outcome = store.stream_items(at, &all, &mut ElementCount::default()).await.unwrap();
+    let StreamOutcome::Started(started) = outcome else { panic!("a page is lost: {outcome:?}") };
+    let found = store.finish_fetch(*started).await.unwrap().unwrap();
+    assert_eq!(element_count(&found.value), ELEMENT_COUNT);
+    assert_eq!(cluster.record(1, at).unwrap().meta.digest, digest);
+    let mut streamed = ElementCount::default();
+    let outcome = store.stream_items(at, &all, &mut streamed).await.unwrap();
+    assert!(matches!(outcome, StreamOutcome::Complete), "{outcome:?}");
+    assert_eq!(streamed.0, ELEMENT_COUNT);
 }
 
 #[tokio::test(start_paused = true)]
