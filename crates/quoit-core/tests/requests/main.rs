@@ -4,3 +4,4 @@
 mod cluster;
 mod one_node;
 mod slow_disk;
+mod watched_disk;

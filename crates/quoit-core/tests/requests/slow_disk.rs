@@ -1,7 +1,8 @@
 //! A disk that answers when the test allows it, and that counts the reads.
 
+use crate::watched_disk::{FileWatch, WatchedDisk};
 use quoit_model::hash::RingSize;
-use quoit_seam::{Clock, Disk, DiskError, DiskFile, DiskLock, FaultyDisk, ReadAt, Threads};
+use quoit_seam::{Clock, FaultyDisk, ReadAt, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,16 +48,29 @@ impl Gate {
     }
 }
 
-/// A disk that delays syncs, and reads that are not in memory, while its gate is closed.
-pub struct SlowDisk {
-    pub disk: FaultyDisk,
-    pub gate: Arc<Gate>,
+impl FileWatch for Gate {
+    fn read(&self) {
+        self.read_counts[1].fetch_add(1, Ordering::Relaxed);
+        self.pass();
+    }
+
+    fn read_nowait(&self) -> Option<ReadAt> {
+        self.read_counts[0].fetch_add(1, Ordering::Relaxed);
+        self.is_closed.lock().unwrap().then_some(ReadAt::WouldBlock)
+    }
+
+    fn sync(&self) {
+        self.pass();
+    }
 }
+
+/// A disk that delays syncs, and reads that are not in memory, while its gate is closed.
+pub type SlowDisk = WatchedDisk<Gate>;
 
 impl SlowDisk {
     /// An empty disk whose gate is open.
     pub fn new(seed: u64) -> Arc<Self> {
-        Arc::new(Self { disk: FaultyDisk::new(seed), gate: Arc::new(Gate::default()) })
+        Arc::new(Self { disk: FaultyDisk::new(seed), watch: Arc::new(Gate::default()) })
     }
 
     /// Makes every read that must not wait fail from now on, as if nothing were in memory.
@@ -74,77 +88,4 @@ pub fn bitcask_on(
     let settings = BitcaskSettings { ring_size, recent_writes_bytes: 0, ..BitcaskSettings::new(1) };
     let (engine, _) = BitcaskEngine::open(disk, clock, &Threads, settings).unwrap();
     Arc::new(engine)
-}
-
-struct SlowFile {
-    file: Arc<dyn DiskFile>,
-    gate: Arc<Gate>,
-}
-
-impl DiskFile for SlowFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError> {
-        self.gate.read_counts[1].fetch_add(1, Ordering::Relaxed);
-        self.gate.pass();
-        self.file.read_at(buffer, offset)
-    }
-
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError> {
-        self.gate.read_counts[0].fetch_add(1, Ordering::Relaxed);
-        if *self.gate.is_closed.lock().unwrap() {
-            return Ok(ReadAt::WouldBlock);
-        }
-        self.file.read_at_nowait(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> Result<(), DiskError> {
-        self.gate.pass();
-        self.file.sync()
-    }
-
-    fn size_bytes(&self) -> Result<u64, DiskError> {
-        self.file.size_bytes()
-    }
-
-    fn truncate(&self, len: u64) -> Result<(), DiskError> {
-        self.file.truncate(len)
-    }
-}
-
-impl Disk for SlowDisk {
-    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
-        let file = self.disk.open(name, create_new)?;
-        Ok(Arc::new(SlowFile { file, gate: Arc::clone(&self.gate) }))
-    }
-
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        self.disk.list()
-    }
-
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        self.disk.rename(from, to)
-    }
-
-    fn sync_directory(&self) -> Result<(), DiskError> {
-        self.disk.sync_directory()
-    }
-
-    fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError> {
-        self.disk.lock()
-    }
-
-    fn room_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn path(&self) -> String {
-        self.disk.path()
-    }
 }

@@ -54,12 +54,12 @@ async fn a_cold_read_asks_each_replica_once_and_reads_the_disk_once() {
     cluster.nodes[0].store.put(put).await.unwrap();
     disks[1].make_cold();
     for (quorum, asked) in [(3, [1, 0, 1]), (1, [0, 0, 0])] {
-        let (before, read_before) = (asked_counts(&cluster), disks[1].gate.reads());
+        let (before, read_before) = (asked_counts(&cluster), disks[1].watch.reads());
         let started = start(&cluster, 1, r(quorum));
         let found = cluster.nodes[1].store.finish_get(started).await.unwrap();
         assert_eq!(values(found), ["v"]);
         assert_eq!(asked_since(&cluster, &before), asked, "r={quorum}");
-        let ReadCounts { attempts, waiting } = disks[1].gate.reads();
+        let ReadCounts { attempts, waiting } = disks[1].watch.reads();
         let reads = (attempts - read_before.attempts, waiting - read_before.waiting);
         assert_eq!(reads, (1, 1), "one attempt without waiting, and one read, with r={quorum}");
     }
@@ -118,14 +118,14 @@ async fn a_small_set_is_read_once_although_it_can_not_be_streamed() {
     let first = DataTypeRequest { options: w(3), ..one_copy(at, add_all(numbered(0..3))) };
     update(&cluster.nodes[0], first).await;
     disks[1].make_cold();
-    let (before, read_before) = (asked_counts(&cluster), disks[1].gate.reads());
+    let (before, read_before) = (asked_counts(&cluster), disks[1].watch.reads());
     let store = &cluster.nodes[1].store;
     let outcome = store.stream_items(at, &r(3), &mut Streamed::default()).await.unwrap();
     let StreamOutcome::Started(started) = outcome else { panic!("{outcome:?}") };
     let found = store.finish_fetch(*started).await.unwrap();
     assert_eq!(sorted(found), numbered(0..3));
     assert_eq!(asked_since(&cluster, &before), [1, 0, 1]);
-    let reads = disks[1].gate.reads();
+    let reads = disks[1].watch.reads();
     assert_eq!(reads.waiting - read_before.waiting, 1, "{reads:?}");
 }
 

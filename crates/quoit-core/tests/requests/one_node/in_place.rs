@@ -202,14 +202,14 @@ async fn a_cold_read_is_tried_once_without_waiting_and_then_reads_the_disk_once(
     let at = key("default", "k");
     fixture.put(at, "v").await;
     disk.make_cold();
-    let before = disk.gate.reads();
+    let before = disk.watch.reads();
     let shown = fixture.store.get_in_place(at, &ReadOptions::default(), |_| ()).unwrap();
     let Some(ShownInPlace::Started(started)) = shown else {
         panic!("the object is not in memory: {shown:?}")
     };
     let found = fixture.store.finish_get(*started).await.unwrap();
     assert_eq!(values(&found.unwrap()), ["v"]);
-    let after = disk.gate.reads();
+    let after = disk.watch.reads();
     let reads = (after.attempts - before.attempts, after.waiting - before.waiting);
     assert_eq!(reads, (1, 1), "attempts without waiting, and reads");
     assert_eq!(fixture.store.stats().snapshot().total(Counter::Gets), 1, "the read counts once");

@@ -1,6 +1,7 @@
 //! Large values: they are written from the buffer in which they came, and read as they were written.
 
 use crate::one_node::fixture::{Fixture, fixture_on, key};
+use crate::watched_disk::{FileWatch, WatchedDisk};
 use bytes::Bytes;
 use quoit_core::{
     PlainWrite, PutRequest, ReadOptions, SHARED_BYTES_MIN, ShownObject, StoreSettings, WriteOptions,
@@ -8,7 +9,7 @@ use quoit_core::{
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{Link, Metadata};
-use quoit_seam::{Disk, DiskError, DiskFile, DiskLock, FaultyDisk, ReadAt, Threads};
+use quoit_seam::{FaultyDisk, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::Engine;
@@ -29,78 +30,12 @@ const SIZES: [usize; 8] = [
 ];
 
 /// The places in memory of all bytes that were written to files.
-type WrittenPlaces = Arc<Mutex<BTreeSet<(usize, usize)>>>;
+#[derive(Default)]
+struct WrittenPlaces(Mutex<BTreeSet<(usize, usize)>>);
 
-/// A disk that notes from where in memory its files are written.
-struct NotingDisk {
-    disk: FaultyDisk,
-    written: WrittenPlaces,
-}
-
-struct NotingFile {
-    file: Arc<dyn DiskFile>,
-    written: WrittenPlaces,
-}
-
-impl DiskFile for NotingFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError> {
-        self.file.read_at_nowait(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        self.written.lock().unwrap().insert((bytes.as_ptr().addr(), bytes.len()));
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> Result<(), DiskError> {
-        self.file.sync()
-    }
-
-    fn size_bytes(&self) -> Result<u64, DiskError> {
-        self.file.size_bytes()
-    }
-
-    fn truncate(&self, len: u64) -> Result<(), DiskError> {
-        self.file.truncate(len)
-    }
-}
-
-impl Disk for NotingDisk {
-    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
-        let file = self.disk.open(name, create_new)?;
-        Ok(Arc::new(NotingFile { file, written: Arc::clone(&self.written) }))
-    }
-
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        self.disk.list()
-    }
-
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        self.disk.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        self.disk.rename(from, to)
-    }
-
-    fn sync_directory(&self) -> Result<(), DiskError> {
-        self.disk.sync_directory()
-    }
-
-    fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError> {
-        self.disk.lock()
-    }
-
-    fn room_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn path(&self) -> String {
-        self.disk.path()
+impl FileWatch for WrittenPlaces {
+    fn write(&self, bytes: &[u8]) {
+        self.0.lock().unwrap().insert((bytes.as_ptr().addr(), bytes.len()));
     }
 }
 
@@ -114,9 +49,9 @@ impl CompressionChoice for Compresses {
 }
 
 /// A store on Bitcask behind compression, and the places from which its files were written.
-fn noted(compresses: bool) -> (Fixture, WrittenPlaces) {
-    let written = WrittenPlaces::default();
-    let disk = Arc::new(NotingDisk { disk: FaultyDisk::new(1), written: Arc::clone(&written) });
+fn noted(compresses: bool) -> (Fixture, Arc<WrittenPlaces>) {
+    let written = Arc::new(WrittenPlaces::default());
+    let disk = Arc::new(WatchedDisk { disk: FaultyDisk::new(1), watch: Arc::clone(&written) });
     let fixture = fixture_on(StoreSettings::default(), |ring_size, clock| {
         let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(1) };
         let (engine, _) = BitcaskEngine::open(disk, clock, &Threads, settings).unwrap();
@@ -131,7 +66,7 @@ fn value_of(size: usize) -> Bytes {
 }
 
 fn is_written_from(written: &WrittenPlaces, value: &Bytes) -> bool {
-    written.lock().unwrap().contains(&(value.as_ptr().addr(), value.len()))
+    written.0.lock().unwrap().contains(&(value.as_ptr().addr(), value.len()))
 }
 
 async fn put_in_place(fixture: &Fixture, at: KeyRef<'static>, value: &Bytes) {
@@ -177,7 +112,7 @@ async fn a_large_value_is_written_from_the_buffer_in_which_it_came() {
         for (at, is_in_place) in [(key("default", "k"), true), (key("default", "l"), false)] {
             // The second write replaces the value of the first one.
             for _ in 0..2 {
-                written.lock().unwrap().clear();
+                written.0.lock().unwrap().clear();
                 if is_in_place {
                     put_in_place(&fixture, at, &value).await;
                 } else {

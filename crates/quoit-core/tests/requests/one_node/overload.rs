@@ -16,7 +16,7 @@ fn slow_store() -> (Fixture, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let limits = Limits { concurrent_request_count_max: LIMIT as u32, ..Limits::default() };
     let settings = StoreSettings { limits, ..StoreSettings::default() };
-    let disk = Arc::new(SlowDisk { disk: FaultyDisk::new(1), gate: Arc::clone(&gate) });
+    let disk = Arc::new(SlowDisk { disk: FaultyDisk::new(1), watch: Arc::clone(&gate) });
     let fixture = fixture_on(settings, |ring_size, clock| bitcask_on(disk, ring_size, clock));
     (fixture, gate)
 }
