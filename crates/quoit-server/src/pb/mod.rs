@@ -11,6 +11,7 @@ mod coverage;
 mod data_type_query;
 mod data_types;
 mod decoded;
+mod dispatch;
 mod fault;
 mod folds;
 mod in_place;
