@@ -24,6 +24,7 @@ mod csrf;
 mod data_type_figures;
 mod datatype;
 mod datatype_query;
+mod dispatch;
 mod fold_json;
 mod fold_route;
 mod folds;
