@@ -16,6 +16,9 @@ const READ_BYTES_MAX: usize = 16 * 1024;
 /// Buffers of answers up to this size stay with their connection, in bytes. Answers to puts need no more,
 /// and many puts wait for a sync at the same time.
 const OWN_ANSWER_BYTES_MAX: usize = 512;
+/// A larger buffer of answers is freed instead of given back, in bytes, so that a few do not take the room of
+/// all buffers of requests.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of all spare buffers of a thread. Further buffers are freed.
 const SPARE_BYTES_MAX: usize = 256 * 1024;
 
@@ -100,7 +103,7 @@ pub(crate) fn give_back_answer_buffer(out: &mut Vec<u8>) {
     }
     let buffer = std::mem::take(out);
     SPARE.with_borrow_mut(|spare| {
-        if spare.takes(buffer.capacity()) {
+        if buffer.capacity() <= ANSWER_BYTES_MAX && spare.takes(buffer.capacity()) {
             spare.answers.push(buffer);
         }
     });
@@ -173,6 +176,9 @@ mod tests {
         assert_eq!(small.capacity(), OWN_ANSWER_BYTES_MAX, "it has one");
         take_answer_buffer(&mut out);
         assert_eq!((out.capacity(), spare_bytes()), (4096, 0));
+        let mut large = Vec::with_capacity(ANSWER_BYTES_MAX + 1);
+        give_back_answer_buffer(&mut large);
+        assert_eq!((large.capacity(), spare_bytes()), (0, 0));
     }
 
     #[test]

@@ -66,7 +66,6 @@ struct State {
     planned: PlannedRange,
     /// The next check, with this node's place among the live nodes by which it was chosen.
     next: Option<(Turn, (u64, u64))>,
-    is_running: bool,
     totals: report::Totals,
 }
 
@@ -93,7 +92,6 @@ impl FullSync {
             last: None,
             planned: PlannedRange::default(),
             next: None,
-            is_running: false,
             totals: report::Totals::default(),
         };
         Self { store, settings, dialer, state: Mutex::new(state), turn: AsyncMutex::new(()) }
@@ -174,7 +172,6 @@ impl FullSync {
     /// Compares with the other cluster now, and queues records that differ.
     pub async fn check(&self, kind: CheckKind) -> FullSyncReport {
         let _turn = self.turn.lock().await;
-        self.state.lock().is_running = true;
         let began_us = self.store.clock().unix_us();
         let (settings, range) = {
             let state = self.state.lock();
@@ -225,7 +222,6 @@ impl FullSync {
         is_dry_run: bool,
     ) -> FullSyncReport {
         let _turn = self.turn.lock().await;
-        self.state.lock().is_running = true;
         let began_us = self.store.clock().unix_us();
         let mut settings = self.state.lock().compares.clone();
         (settings.queue, settings.scope) = (queue.to_owned(), FullSyncScope::All);
@@ -253,7 +249,6 @@ impl FullSync {
         report.duration_us = now_us.saturating_sub(report.began_us);
         report.log();
         let mut state = self.state.lock();
-        state.is_running = false;
         state.totals.note(&report);
         state.planned.note(&report);
         state.last = Some(report.clone());
@@ -297,7 +292,8 @@ impl FullSync {
             is_wanted: state.is_wanted,
             suppressed: state.suppressed,
             range: state.planned.range.clone(),
-            state: match (state.is_running, &state.last) {
+            // A check that was given up has released its turn as well.
+            state: match (self.turn.try_lock().is_err(), &state.last) {
                 (true, _) => FullSyncState::Running,
                 (false, None) => FullSyncState::Never,
                 (false, Some(last)) => last.state(),

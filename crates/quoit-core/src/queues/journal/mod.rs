@@ -124,8 +124,9 @@ impl Journal {
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let numbered = |name: &String| {
             let number = u32::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
-            // A file that somebody has copied here under a similar name is none of the journal.
-            (file_name(number) == *name).then_some(number)
+            // A file that somebody has copied here under a similar name is none of the journal; nor is one
+            // with the last number, after which no file could follow.
+            (file_name(number) == *name && number < u32::MAX).then_some(number)
         };
         let mut numbers: Vec<u32> = disk.list()?.iter().filter_map(numbered).collect();
         numbers.sort_unstable();
