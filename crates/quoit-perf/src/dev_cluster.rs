@@ -1,8 +1,9 @@
 //! A cluster on this machine, in a child process that ends when its handle is dropped.
 
+use crate::admin::is_settled;
 use crate::drive::Target;
 use crate::link::Transport;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -63,6 +64,16 @@ impl DevCluster {
         };
         let Ready { nodes } = serde_json::from_str(&text).context("reading the ready file")?;
         Ok(Self { child, nodes })
+    }
+
+    /// Waits until no partition moves any more, since the nodes joined a cluster of one.
+    pub(crate) fn settle(&self, binary: &Path) -> Result<()> {
+        let began = Instant::now();
+        while !is_settled(binary, self.nodes[0].http)? {
+            ensure!(began.elapsed() < START_LIMIT, "partitions move after {START_LIMIT:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
     }
 
     /// All nodes, as a target of the driver.

@@ -1,5 +1,6 @@
 //! A cluster that changes while a verified load runs on it, with the load's latencies in each second.
 
+use crate::admin::{admin, is_settled};
 use crate::drive::Target;
 use crate::link::Transport;
 use crate::report::median;
@@ -8,6 +9,7 @@ use crate::summary::RunSummary;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -191,11 +193,7 @@ impl<'o> LiveCluster<'o> {
     /// Waits until all nodes agree on the layout and no transfer is left.
     pub(crate) fn settle(&self) -> Result<()> {
         self.until("the cluster to settle", |live| {
-            let transfers = live.admin(1, &["transfers"])?;
-            let is_quiet = |name: &str| transfers[name].as_array().is_some_and(Vec::is_empty);
-            let ring = live.admin(1, &["ring-status"])?;
-            let is_ready = ring["ring_ready"] == true && ring["pending"] == Value::Array(vec![]);
-            Ok(is_ready && is_quiet("waiting") && is_quiet("active"))
+            is_settled(&live.options.quoit, live.http_address(1)?)
         })
     }
 
@@ -231,15 +229,12 @@ impl<'o> LiveCluster<'o> {
 
     /// Runs an administration command, and returns its output as JSON.
     fn admin(&self, number: usize, arguments: &[&str]) -> Result<Value> {
+        admin(&self.options.quoit, self.http_address(number)?, arguments)
+    }
+
+    fn http_address(&self, number: usize) -> Result<SocketAddr> {
         let node = self.nodes[number - 1].as_ref().context("the node runs")?;
-        let url = format!("http://{}", node.http.context("the node's HTTP address")?);
-        let mut command = Command::new(&self.options.quoit);
-        command.args(["admin", "--url", &url, "--format", "json"]).args(arguments);
-        let done = command.output().context("starting quoit admin")?;
-        // The exit status is ignored: `ring-status` and other commands report findings by it.
-        serde_json::from_slice(&done.stdout).with_context(|| {
-            format!("quoit admin {arguments:?}: {}", String::from_utf8_lossy(&done.stderr))
-        })
+        node.http.context("the node's HTTP address")
     }
 
     /// Waits until a condition holds.

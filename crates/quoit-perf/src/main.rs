@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
 mod account;
+mod admin;
 mod away;
 mod client;
 mod cluster;

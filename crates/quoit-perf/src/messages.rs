@@ -133,6 +133,8 @@ fn count(options: &MessageOptions, node_count: usize) -> Result<()> {
     };
     let fill = Load { operations: options.keys, sequential: true, ..load(put.clone(), 10) };
     drive(&cluster.target(), &fill).context("filling the store")?;
+    // While partitions move, requests go to the primaries of two layouts.
+    cluster.settle(&options.quoit)?;
     for connections in &options.connections_per_node {
         for (name, exchange, at_primary) in [("get", Exchange::PbGet, 2), ("put", put.clone(), 4)] {
             let before = Counts::of(&cluster)?;
