@@ -322,7 +322,8 @@ impl<'a> Driver<'a> {
     }
 }
 
-fn incompressible(size: usize) -> Bytes {
+/// A value that does not compress.
+pub(crate) fn incompressible(size: usize) -> Bytes {
     let mut state = 0x2545_F491_4F6C_DD1Du64;
     let next = |_| {
         state ^= state << 13;

@@ -4,7 +4,7 @@
 //! while the server waits for another, because large requests and answers fill the buffers of sockets.
 
 use crate::Common;
-use crate::drive::{Measured, Target};
+use crate::drive::{Measured, Target, incompressible};
 use crate::echo::Sizes;
 use crate::processors;
 use crate::protocol::key;
@@ -273,18 +273,6 @@ fn print(rows: &[LargeRow; 2], value_bytes: usize) {
     }
 }
 
-/// A value that does not compress.
-fn value_of(size: usize) -> Bytes {
-    let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        quoit_number::low_u8(state)
-    };
-    (0..size).map(next).collect()
-}
-
 /// Prints the processor time of gets and puts of large values, over both protocols.
 pub(crate) fn large(options: &LargeOptions) -> Result<()> {
     let common = &options.common;
@@ -293,7 +281,7 @@ pub(crate) fn large(options: &LargeOptions) -> Result<()> {
     println!("| value bytes | what | CPU us/op | vs. echo | p50 us | p99 us |");
     println!("|---|---|---|---|---|---|");
     for value_bytes in VALUE_BYTES {
-        let value = value_of(value_bytes);
+        let value = incompressible(value_bytes);
         let mut client = LargeClient::connect(node.address)?;
         for number in 0..KEY_COUNT {
             let put = LargeExchange::PbPut;

@@ -73,22 +73,6 @@ prop_compose! {
     }
 }
 
-fn borrowed(content: &RpbContent) -> ContentRef<'_> {
-    ContentRef {
-        value: &content.value,
-        content_type: content.content_type.as_deref(),
-        charset: content.charset.as_deref(),
-        content_encoding: content.content_encoding.as_deref(),
-        vtag: content.vtag.as_deref(),
-        links: &content.links,
-        last_mod: content.last_mod,
-        last_mod_usecs: content.last_mod_usecs,
-        usermeta: &content.usermeta,
-        indexes: &content.indexes,
-        deleted: content.deleted == Some(true),
-    }
-}
-
 fn frame<M: Body>(message: &M) -> Vec<u8> {
     let mut buffer = Vec::new();
     append_message(&mut buffer, message).unwrap();
@@ -116,13 +100,13 @@ proptest! {
         key in maybe(blob()),
     ) {
         let mut got = b"before".to_vec();
-        append_get_resp(&mut got, content.iter().map(borrowed), vclock.as_deref()).unwrap();
+        append_get_resp(&mut got, content.iter().map(ContentRef::from), vclock.as_deref()).unwrap();
         let built = RpbGetResp { content, vclock, unchanged: None };
         prop_assert_eq!(&got[6..], frame(&built));
 
         let RpbGetResp { content, vclock, .. } = built;
         let mut got = Vec::new();
-        let parts = content.iter().map(borrowed);
+        let parts = content.iter().map(ContentRef::from);
         append_put_resp(&mut got, parts, vclock.as_deref(), key.as_deref()).unwrap();
         prop_assert_eq!(got, frame(&RpbPutResp { content, vclock, key }));
     }
