@@ -226,6 +226,7 @@ fn calls_of(table: &str) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
 
     #[test]
     fn the_table_of_system_calls_is_read_with_and_without_errors() {
@@ -240,11 +241,30 @@ mod tests {
         assert_eq!((calls["futex"], calls["pwrite64"]), (30, 1653));
     }
 
+    /// The process counted is one with a single thread that waits for each line: a thread that ends takes
+    /// its counts with it, and other tests in this process end threads at any time.
     #[test]
-    fn switches_of_this_process_are_counted() {
-        let before = switches(std::process::id()).expect("counts");
-        std::thread::yield_now();
-        std::thread::sleep(Duration::from_millis(1));
-        assert!(switches(std::process::id()).expect("counts") > before);
+    fn switches_of_a_process_are_counted() {
+        let mut echo = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("cat is everywhere");
+        let mut sent = echo.stdin.take().expect("a pipe");
+        let mut answers = BufReader::new(echo.stdout.take().expect("a pipe")).lines();
+        let mut exchange = || {
+            sent.write_all(b"line\n").expect("cat reads");
+            answers.next().expect("cat answers").expect("a line")
+        };
+        assert_eq!(exchange(), "line");
+        let before = switches(echo.id()).expect("counts");
+        // A process that finds the next line at once does not wait, which cannot happen each time.
+        let switched = (0..1000).any(|_| {
+            exchange();
+            switches(echo.id()).expect("counts") > before
+        });
+        drop(sent);
+        echo.wait().expect("cat ends with its input");
+        assert!(switched, "1000 lines without a switch");
     }
 }
