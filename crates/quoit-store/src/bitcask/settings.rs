@@ -120,7 +120,7 @@ impl BitcaskSettings {
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,
             max_file_size_bytes: 256 << 20,
-            key_buffer_bytes: 32 << 20,
+            key_buffer_bytes: 8 << 20,
             entry_buffer_bytes: 16 << 20,
             snapshot_interval_bytes: 512 << 20,
             snapshot_interval_records: 1_000_000,
