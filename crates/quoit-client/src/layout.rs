@@ -62,7 +62,7 @@ impl Default for TypeRules {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// The answer had no layout although the client had named none that it knows.
-    #[error("no layout where one was asked for")]
+    #[error("the answer has no layout, although one was requested")]
     Nothing,
     /// The number of partitions is not valid.
     #[error("{0} partitions: not a power of two from 8 to 4096")]
@@ -76,7 +76,7 @@ pub enum LayoutError {
         partitions: u16,
     },
     /// A primary refers to a node that is not listed.
-    #[error("a primary is node {place} of {count} listed")]
+    #[error("a primary refers to node {place}, but the answer lists {count} nodes")]
     NoSuchNode {
         /// The node's index, counted from 0.
         place: u16,

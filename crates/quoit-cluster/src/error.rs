@@ -37,7 +37,7 @@ pub enum ChangeError {
     #[error(transparent)]
     MembersOutdated(#[from] MembersOutdated),
     /// The maximum number of bucket types exists already.
-    #[error("there are {max} bucket types, the most that are possible; use one of them")]
+    #[error("the cluster has the maximum of {max} bucket types; use one of them")]
     TooManyTypes {
         /// The maximum.
         max: usize,

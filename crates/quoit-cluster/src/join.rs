@@ -75,7 +75,7 @@ pub enum JoinError {
         reason: String,
     },
     /// The cluster did not accept the proof.
-    #[error("the cluster at {address} does not take {what} ({reason})")]
+    #[error("the cluster at {address} does not accept {what} ({reason})")]
     ProofRefused {
         /// The address.
         address: String,

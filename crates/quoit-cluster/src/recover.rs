@@ -57,7 +57,9 @@ pub enum RecoverError {
         epoch: ClusterId,
     },
     /// The data directory was written by a version without clusters.
-    #[error("the data directory is of a program before clusters: start the node with it once")]
+    #[error(
+        "the data directory is of a version without clusters: start the node once, to convert it"
+    )]
     BeforeClusters,
     /// A majority is left.
     #[error(

@@ -119,7 +119,7 @@ pub enum RequestError {
         wanted: u32,
     },
     /// No node that is up has a complete copy of some partition that a listing needs.
-    #[error("no node that is up holds some of the partitions")]
+    #[error("some partitions have no complete copy on a node that is up")]
     InsufficientCoverage,
     /// No node that could coordinate the request is up.
     #[error("all nodes down")]

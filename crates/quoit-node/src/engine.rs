@@ -83,10 +83,10 @@ impl FoundLoss {
 #[derive(Debug, Error)]
 pub enum NotedOpeningError {
     /// The last opening can't be read.
-    #[error("reading what is known of the store")]
+    #[error("reading the recorded openings of the store")]
     Read(#[source] ControlError),
     /// The present opening can't be written.
-    #[error("noting that the store was opened")]
+    #[error("recording the opening of the store")]
     Write(#[source] ControlError),
 }
 

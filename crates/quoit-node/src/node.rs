@@ -43,10 +43,10 @@ pub struct Unfinished {
 #[derive(Debug, Error)]
 pub enum RecoveryError {
     /// Records of the store can't be compared or copied.
-    #[error("making up for lost records")]
+    #[error("recovering from a loss of records")]
     Records(#[source] RequestError),
     /// The disk refused to note the completion.
-    #[error("noting that lost records were made up for")]
+    #[error("recording the recovery from a loss of records")]
     Note(#[source] StoreError),
 }
 

@@ -42,7 +42,7 @@ pub enum ChangeSinkError {
     #[error("`{0}` workers: wanted 1 to 1000, and no more connections to a peer than workers")]
     Workers(usize),
     /// The node has the maximum number of sinks.
-    #[error("the node consumes {SINK_COUNT_MAX} queues, the most that it may; remove one first")]
+    #[error("the node consumes the maximum of {SINK_COUNT_MAX} queues; remove one first")]
     TooMany,
     /// The queue is not consumed.
     #[error("no queue `{0}` is consumed here")]

@@ -22,7 +22,7 @@ pub enum PeerError {
     #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
     /// An answer that can't be read.
-    #[error("the answer has {0}, which no Riak answers")]
+    #[error("the answer has {0}, which Riak never sends")]
     Malformed(String),
     /// A fetched object that is damaged.
     #[error("a fetched object: {0}")]

@@ -53,7 +53,7 @@ pub enum AgentError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The operating system provides no event loop or signals.
-    #[error("the system gives no event loop: {0}")]
+    #[error("can't start the event loop: {0}")]
     System(io::Error),
 }
 

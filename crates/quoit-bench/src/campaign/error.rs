@@ -140,7 +140,7 @@ pub enum CampaignError {
     #[error(transparent)]
     Servers(#[from] ServerFault),
     /// The operating system provides no thread or no signals.
-    #[error("the system gives no thread or no signals: {0}")]
+    #[error("can't start a thread or handle signals: {0}")]
     System(io::Error),
 }
 

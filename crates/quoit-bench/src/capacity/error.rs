@@ -35,10 +35,10 @@ pub enum CapacityError {
         bound_ms: f64,
     },
     /// No rate of a search was within the bound.
-    #[error("{}: no rate of the search was within the bound without being the client's", .0.display())]
+    #[error("{}: no measured rate within the bound is free of the load generator's limit", .0.display())]
     NoRate(PathBuf),
     /// A requirement that lacks its other half.
-    #[error("{0} needs {1}: the size that a node has room for")]
+    #[error("{0} needs {1}: the space of a node")]
     Incomplete(&'static str, &'static str),
     /// Nothing is required.
     #[error("nothing is required: give --rate, --data with --disk, or --keys with --memory")]

@@ -165,7 +165,7 @@ pub enum LoadOptionsError {
         other: String,
     },
     /// All weights are 0.
-    #[error("all weights are 0: give one of --get, --put, --update and --delete a number above")]
+    #[error("all weights are 0: set at least one of --get, --put, --update and --delete above 0")]
     NoOperation,
     /// A named workload was given with an option that it already decides.
     #[error("--workload has a mix and a spread of its own: leave out {0}")]
@@ -182,7 +182,7 @@ pub enum LoadOptionsError {
     #[error("the operations, keys, sizes and times come from --trace: leave out {0}")]
     TraceConflict(&'static str),
     /// A speed was given without a trace.
-    #[error("--speed is that of a trace: add --trace FILE")]
+    #[error("--speed applies only to a trace: add --trace FILE")]
     SpeedWithoutTrace,
     /// The protocol does not have the operation.
     #[error("redis and memcached have no --update: use --get and --put")]

@@ -21,7 +21,7 @@ pub enum GrowthError {
     #[error("the rows can't be written: {0}")]
     Rows(io::Error),
     /// The operating system provides no event loop or no signals.
-    #[error("the system gives no event loop: {0}")]
+    #[error("can't start the event loop: {0}")]
     System(io::Error),
     /// The server can't be reached, or does not have the bucket type.
     #[error("the server can't describe its bucket type {bucket_type}: {source}{remedy}")]

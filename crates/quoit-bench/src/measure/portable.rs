@@ -14,7 +14,7 @@ use crate::term::{Term, parse_terms};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FormError {
     /// The number of operations differs from the number in the run.
-    #[error("it tells of other operations than the run has")]
+    #[error("it has other operations than the run")]
     Operations,
     /// The minimum, maximum or sum contradict the counts.
     #[error("the exact figures of a distribution do not fit its counts")]

@@ -117,7 +117,7 @@ pub enum RunError {
     #[error("a worker crashed before the run began; crash.log of the run has more")]
     StartCrash,
     /// The operating system provides no thread or event loop.
-    #[error("the system gives no thread for the load generator: {0}")]
+    #[error("can't start a thread of the load generator: {0}")]
     Thread(io::Error),
     /// The keys of a verified run cannot be stored or read back.
     #[error("the written keys cannot be kept in the results' directory: {0}; is its disk full?")]

@@ -126,6 +126,6 @@ pub(crate) enum LinkError {
     NoWay { to: RaftId },
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("its answer makes no sense: {0}")]
+    #[error("its answer is invalid: {0}")]
     Malformed(String),
 }

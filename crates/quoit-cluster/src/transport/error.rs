@@ -98,7 +98,7 @@ pub(super) enum Fault {
     Outdated(String),
     #[error("no {what} within {after_ms} ms")]
     Timeout { what: &'static str, after_ms: u64 },
-    #[error("the frame of kind {kind} has no place here")]
+    #[error("a frame of kind {kind} is not allowed here")]
     OutOfPlace { kind: u8 },
     #[error(
         "the node sent more requests than the window of {window_bytes} bytes in {window_calls} calls allows"

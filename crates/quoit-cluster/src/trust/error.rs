@@ -65,7 +65,7 @@ pub enum TrustError {
         node: String,
     },
     /// The request for a certificate is malformed.
-    #[error("the request for a certificate makes no sense: {0}")]
+    #[error("the request for a certificate is invalid: {0}")]
     Malformed(String),
     /// A certificate could not be made.
     #[error(transparent)]

@@ -25,7 +25,7 @@ const NODE_COUNT_MAX: usize = 4096;
 
 /// Error for a position that can't be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("this is not a position of a change feed: take one that a feed has told")]
+#[error("this is not a position of a change feed: use one that a feed has returned")]
 pub struct PositionError;
 
 /// The part of a node's id that positions contain.

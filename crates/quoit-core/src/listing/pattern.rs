@@ -22,7 +22,7 @@ pub struct Pattern {
 
 /// Reason why a text is refused as an expression.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("not a regular expression that is served: {reason}")]
+#[error("not a supported regular expression: {reason}")]
 pub struct PatternError {
     /// Explanation in one line.
     pub reason: String,

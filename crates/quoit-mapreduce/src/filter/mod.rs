@@ -67,7 +67,9 @@ pub enum FilterFault {
         key: String,
     },
     /// The last step does not return a boolean.
-    #[error("the last step of a key filter is to be a predicate; the key {0} becomes {1} instead")]
+    #[error(
+        "the last step of a key filter must be a predicate, but its result for the key {0} is {1}"
+    )]
     NotBoolean(String, String),
     /// Error text of another node that applied the filter.
     #[error("{0}")]

@@ -42,13 +42,13 @@ pub enum BootstrapError {
     #[error(transparent)]
     Address(#[from] ChangeSinkError),
     /// A peer over HTTP, which is not supported.
-    #[error("{0} is asked by HTTP; a bootstrap needs HOST:PORT:pb")]
+    #[error("{0} is a peer for HTTP; a bootstrap needs HOST:PORT:pb")]
     Protocol(String),
     /// No peer answers with the number of its cluster's partitions.
     #[error("no peer of the other cluster answers: {0}")]
     NoPeer(String),
     /// The disk refused to store the progress.
-    #[error("how far the bootstrap has come can't be kept: {0}")]
+    #[error("the progress of the bootstrap can't be saved: {0}")]
     Disk(String),
 }
 

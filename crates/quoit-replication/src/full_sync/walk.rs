@@ -46,13 +46,13 @@ pub(crate) enum FullSyncError {
     Client(#[from] Error),
     #[error("the other cluster does not answer")]
     Silent,
-    #[error("{0} is asked by HTTP; full-sync needs host:port:pb")]
+    #[error("{0} is a peer for HTTP; full-sync needs host:port:pb")]
     Protocol(String),
     #[error("the other cluster has sent a malformed answer")]
     Malformed,
     #[error("{0} is a node of this cluster: set ttaaefs_peerip to a node of the other one")]
     Itself(String),
-    #[error("the other cluster knows no digests of Quoit: it is another program")]
+    #[error("the other cluster does not know Quoit's digests: it runs another program")]
     NoQuoit,
     #[error(transparent)]
     Own(#[from] RequestError),

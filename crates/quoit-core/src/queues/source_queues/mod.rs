@@ -35,7 +35,7 @@ pub enum ChangeQueueError {
     #[error(transparent)]
     Definition(#[from] QueueDefinitionError),
     /// The node has the maximum number of queues.
-    #[error("the node has {QUEUE_COUNT_MAX} queues, the most that it may have; remove one first")]
+    #[error("the node has the maximum of {QUEUE_COUNT_MAX} queues; remove one first")]
     TooMany,
     /// No queue has the name.
     #[error("no queue has the name `{0}`")]
