@@ -172,7 +172,7 @@ fn print(api: &Api, bucket: &BucketName, asked: &ChangesAsked) -> Result<()> {
                 thread::sleep(RETRY_INTERVAL);
             }
             Ok(StreamEnd::Broken(why)) => {
-                bail!("{}: {why}; go on with --since {}", api.target(), reading.since)
+                bail!("{}: {why}; continue with --since {}", api.target(), reading.since)
             }
             Err(fault) => return Err(fault),
         }

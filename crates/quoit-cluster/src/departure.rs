@@ -25,7 +25,7 @@ pub enum Departure {
     },
     /// Its clock differs from that of most other nodes.
     #[error(
-        "{words}. Most other members report this, so this node stops: start it again when its clock is right"
+        "{words}. Most other members report this, so this one stops: start it again when its clock is right"
     )]
     Clock {
         /// Message of one of those nodes.

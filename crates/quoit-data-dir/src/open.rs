@@ -309,7 +309,8 @@ fn open_control(
     let disk = RealDisk::open(data_dir).context("opening the data directory")?;
     let control =
         ControlPlane::open(Arc::new(disk), settings).context("opening the control plane")?;
-    close_to_others(&data_dir.join(CONTROL_FILE)).context("closing the control plane to others")?;
+    close_to_others(&data_dir.join(CONTROL_FILE))
+        .context("denying other users access to the control file")?;
     Ok(control)
 }
 

@@ -24,9 +24,9 @@ pub(crate) fn bucket_name(bucket: &Bucket) -> String {
 
 /// Parses TYPE/BUCKET; `%2F` is a slash inside a name.
 pub(crate) fn bucket_named(text: &str) -> Result<Bucket> {
-    let (bucket_type, bucket) = text
-        .split_once('/')
-        .ok_or_else(|| anyhow!("{text} is no TYPE/BUCKET; the default type is named default"))?;
+    let (bucket_type, bucket) = text.split_once('/').ok_or_else(|| {
+        anyhow!("{text} is not of the form TYPE/BUCKET; the default type is named default")
+    })?;
     let decoded = |part| percent_decode_str(part).collect::<Vec<u8>>();
     Ok(bucket_of(&decoded(bucket_type), &decoded(bucket)))
 }

@@ -30,7 +30,7 @@ pub(super) fn open(
     refuse_converting(directory)?;
     refuse_other_data(directory, &storages, control)?;
     let ring_size = control.ring_size();
-    let used = engines_in_use(&disk).context("reading which engine each bucket has")?;
+    let used = engines_in_use(&disk).context("reading the engine of each bucket")?;
     let mut engines = Vec::new();
     let mut losses = Vec::new();
     for NamedStorage { name, storage, settings } in storages {

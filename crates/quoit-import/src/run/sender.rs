@@ -127,7 +127,7 @@ impl Sender {
             state.next += 1;
             state.next - 1
         };
-        self.batches.send((number, batch)).map_err(|_| anyhow!("no thread is left that sends"))
+        self.batches.send((number, batch)).map_err(|_| anyhow!("all sending threads have ended"))
     }
 
     /// Waits until all batches are acknowledged, or one of them has a fault.

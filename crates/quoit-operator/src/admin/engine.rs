@@ -29,24 +29,24 @@ pub(crate) enum EngineCommand {
     /// times of expiry. The node keeps its identity, its place in the cluster, and its hints. The converter
     /// may be stopped at any moment: until the new data is complete and on disk, the old data stays valid and
     /// unchanged, and the node refuses to start; run the same command to continue. Then the new data takes
-    /// its place and the old data is removed. The disk needs room for both.
+    /// its place and the old data is removed. The disk needs space for both.
     ///
     /// Engines: bitcask, leveldb, leveled, innostore. memory keeps no data to convert. With multi, convert
     /// one of its engines at a time: see --engine.
     Convert(ConvertArgs),
     /// Set the damaged data of a stopped node aside, so that other nodes fill it.
     ///
-    /// For a node of a cluster whose storage engine can't open its data, or can't go on. The command renames
-    /// the engine's directory to NAME.set-aside-TIME and removes nothing in it. When the node starts, it
-    /// tells the cluster that its records are lost, and gets them from the other nodes. Records that no other
-    /// node has (those of buckets with n_val = 1) are only in the renamed directory: see salvage.
+    /// For a node of a cluster whose storage engine can't open its data, or can't continue. The command
+    /// renames the engine's directory to NAME.set-aside-TIME and removes nothing in it. When the node starts,
+    /// it tells the cluster that its records are lost, and gets them from the other nodes. Records that no
+    /// other node has (those of buckets with n_val = 1) are only in the renamed directory: see salvage.
     SetAside(SetAsideArgs),
     /// Save the readable records of the damaged data of a stopped node.
     ///
     /// For a node that is alone, or whose buckets have n_val = 1, and whose storage engine can't open its
-    /// data, or can't go on. The command copies each record whose checksums are right to a new store, and
+    /// data, or can't continue. The command copies each record whose checksums are right to a new store, and
     /// lists the damaged parts and the lost records. Then the new store takes the place of the old one, which
-    /// is renamed to NAME.set-aside-TIME; nothing in it is removed. The disk needs room for both. Until the
+    /// is renamed to NAME.set-aside-TIME; nothing in it is removed. The disk needs space for both. Until the
     /// new store is complete, the old one does not change, and the same command begins again.
     ///
     /// If parts of the data can't be read, older versions of records may reappear. If some names of records

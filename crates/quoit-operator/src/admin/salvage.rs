@@ -161,7 +161,7 @@ impl SalvageProgress {
     fn finish(self) -> Result<Option<PathBuf>> {
         let Some(list) = self.list else { return Ok(None) };
         let file = list.into_inner().map_err(|error| error.into_error());
-        file.and_then(|file| file.sync_all()).context("writing the list of what can't be read")?;
+        file.and_then(|file| file.sync_all()).context("writing the list of unreadable data")?;
         Ok(Some(self.list_path))
     }
 }

@@ -77,7 +77,7 @@ fn wait_for(caller: &Caller) -> Result<()> {
         let sum = |name: &str| nodes.iter().map(|(_, done)| of(done, name)).sum::<u64>();
         let state = |done: &Value| done["result"]["bootstrap"]["state"].clone();
         if nodes.iter().any(|(_, done)| state(done) == "stopped") {
-            bail!("the copy rests: quoit repl bootstrap resume");
+            bail!("the bootstrap is stopped: quoit repl bootstrap resume continues it");
         }
         let is_over = |done: &Value| state(done) == "copied" || state(done) == "never";
         if nodes.iter().all(|(_, done)| is_over(done)) {

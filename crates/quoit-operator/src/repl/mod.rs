@@ -390,7 +390,7 @@ impl Caller {
             }
         }
         if failed > 0 {
-            bail!("{failed} of {} nodes have not done it", nodes.len());
+            bail!("{failed} of {} nodes could not do it", nodes.len());
         }
         Ok(())
     }

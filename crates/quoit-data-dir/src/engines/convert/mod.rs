@@ -325,7 +325,7 @@ impl ConversionPlan<'_> {
 ///
 /// If the file system does not answer.
 pub fn free_bytes(directory: &Path) -> Result<u64> {
-    let room = rustix::fs::statvfs(directory).context("asking for the room on the disk")?;
+    let room = rustix::fs::statvfs(directory).context("reading the free space of the disk")?;
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn transfer_rate(api: &Api, args: &LimitArgs, format: Format) -> Resu
         return Ok(());
     };
     let Some(bytes) = size_bytes(rate) else {
-        bail!("{rate} is not a size: write 50MB for instance, or 0 for as fast as it goes");
+        bail!("{rate} is not a size: write 50MB for instance, or 0 for no limit");
     };
     set_limit(api, "rate", &json!(bytes), (node, "transfer rate", rate), format)
 }

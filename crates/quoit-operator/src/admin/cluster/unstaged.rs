@@ -69,7 +69,7 @@ fn at_once(
     done(api.post(&format!("cluster/{command}"), Some(&body))?, format)?;
     let plan = await_plan(api, format)?;
     if count(&plan) != 1 {
-        bail!("something else was staged meanwhile: look at cluster plan, then cluster commit");
+        bail!("other changes were staged meanwhile: look at cluster plan, then cluster commit");
     }
     let answer = done(api.post("cluster/commit", Some(&json!({ "plan": plan["plan"] })))?, format)?;
     print(&answer, format, |document| {
