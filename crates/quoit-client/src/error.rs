@@ -108,8 +108,8 @@ pub enum Error {
     },
     /// An update of a data type removes something and has no context of what its client has seen.
     #[error(
-        "removes from data types need the context of what was read: fetch the record and give its \
-         context in the options, or set without_context to remove whatever is there"
+        "removes from data types need the context of a read: fetch the record and give its context in the \
+         options, or set without_context to remove everything that the replica has"
     )]
     ContextRequired,
     /// The client's settings can't work.

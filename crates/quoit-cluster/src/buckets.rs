@@ -104,7 +104,7 @@ fn warn_of_hooks(bucket_type: &[u8], bucket: Option<&[u8]>, updates: &PropUpdate
                 %bucket_type,
                 bucket,
                 %hook,
-                "a post-commit hook was set and will not be run: a change feed tells programs of writes \
+                "a post-commit hook was set and will not be run: programs learn of writes from a change feed \
                  (property change_feed)"
             ),
         }

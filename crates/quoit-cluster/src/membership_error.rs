@@ -14,8 +14,8 @@ fn remedy_for_status(name: &str, status: MemberStatus) -> String {
             .to_owned(),
         MemberStatus::Valid => "it is a full member".to_owned(),
         MemberStatus::Leaving | MemberStatus::Exiting => format!(
-            "it goes by itself when it has handed over its data. If it is away, mark it as down \
-             (`quoit admin down {name}`), and the others don't wait for it; if it is lost for good, \
+            "it leaves when it has handed over its data. If it can't be reached, mark it as down (`quoit \
+             admin down {name}`), so that the other members don't wait for it; if it is lost for good, \
              remove it with `cluster force-remove {name}`"
         ),
     }

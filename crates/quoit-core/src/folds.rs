@@ -267,7 +267,7 @@ impl Fold {
             let clock = riak_clock.map_or(clock, |clock| encode_riak_context(&clock));
             return Ok(FoldFound { key, clock, tree_entry: None, number });
         };
-        let no_clock = || RequestError::Remote("a node told no clock as Riak has it".to_owned());
+        let no_clock = || RequestError::Remote("a node sent no clock in Riak's form".to_owned());
         let riak_clock = riak_clock.ok_or_else(no_clock)?;
         let RecordRange { bucket_type, bucket, .. } = &self.range;
         let bucket = BucketRef { bucket_type, bucket };

@@ -64,7 +64,10 @@ impl Reserve {
                 Ok(()) => is_told = false,
                 Err(_) if is_told => {}
                 Err(fault) => {
-                    tracing::warn!("no room is kept for a start beside a full disk: {fault:#}");
+                    tracing::warn!(
+                        "the reserve of disk space for a start with a full disk can't be made: \
+                         {fault:#}"
+                    );
                     is_told = true;
                 }
             }

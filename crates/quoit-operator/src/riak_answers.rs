@@ -271,7 +271,7 @@ fn of_cluster(overview: &Value, ring_size: u64) -> Vec<Finding> {
         say(
             "disk",
             "error",
-            format!("Records may be lost in partitions {losses}: quoit status tells more."),
+            format!("Records may be lost in partitions {losses}: quoit status shows the details."),
         );
     }
     say("dumps", "info", "A node leaves no dumps; its last words are in the log.".to_owned());

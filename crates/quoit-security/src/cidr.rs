@@ -68,7 +68,7 @@ impl FromStr for Cidr {
         let is_number = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
         let prefix_bits = bits.parse::<u8>().ok().filter(|bits| is_number && *bits <= most);
         let prefix_bits = prefix_bits.ok_or_else(|| {
-            refuse("behind / stands a number of bits, at most 32 for IPv4 and 128 for IPv6")
+            refuse("write a number of bits after the /, at most 32 for IPv4 and 128 for IPv6")
         })?;
         let first = match first {
             IpAddr::V4(first) => IpAddr::V4(masked_v4(first, prefix_bits)),

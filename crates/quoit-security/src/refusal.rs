@@ -69,7 +69,7 @@ pub enum Refusal {
         supported: String,
     },
     /// The maximum number of things exists already.
-    #[error("there are {max} {things}, and no more are possible; delete some that nobody needs")]
+    #[error("the cluster has the maximum of {max} {things}; delete some that are not needed")]
     TooMany {
         /// The things.
         things: &'static str,

@@ -132,7 +132,8 @@ fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<Marker>, StoreError>
 
 /// The error for a directory with data of an ordered engine but without a marker.
 fn missing(disk: &dyn Disk, data: &str) -> StoreError {
-    let reason = format!("it is missing beside {data}; put it back from a copy if there is one");
+    let reason =
+        format!("it is missing although {data} exists; put it back from a copy if there is one");
     damaged(disk, reason)
 }
 

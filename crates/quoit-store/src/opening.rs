@@ -28,5 +28,5 @@ impl OpeningWatch for Unwatched {
 }
 
 /// Reason of a record loss: the store is older than the node's note of its last opening.
-pub(crate) const ROLLED_BACK: &str = "the store is older than what the node knows of it: \
-    it was restored from a copy, or went back in time";
+pub(crate) const ROLLED_BACK: &str = "the store is older than the node's record of its last opening: it was \
+     restored from a copy, or the disk lost writes";

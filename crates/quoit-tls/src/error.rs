@@ -121,8 +121,8 @@ pub enum FileFault {
     UnknownFormat,
     /// The file is a password-protected container (PKCS#12) of a certificate and its key.
     #[error(
-        "is PKCS#12, which a node that starts by itself has no password for: convert it (openssl pkcs12 -in \
-         FILE -nodes -out NEW-FILE), and keep the new file from other users"
+        "is PKCS#12, whose password a node does not have when it starts: convert it (openssl pkcs12 -in FILE \
+         -nodes -out NEW-FILE), and keep the new file from other users"
     )]
     Pkcs12,
     /// A PEM section is broken.
@@ -161,8 +161,8 @@ pub enum FileFault {
     SecondKey,
     /// The leaf is not the first certificate of the chain.
     #[error(
-        "the certificate that the private key of {} belongs to stands behind another one: put it first, and \
-         those of authorities behind it, each before the one that issued it",
+        "the file does not begin with the certificate of the private key {}: put that certificate first, and \
+         those of authorities after it, each before the one that issued it",
         key.display()
     )]
     LeafBehind {
@@ -171,7 +171,7 @@ pub enum FileFault {
     },
     /// The private key is encrypted.
     #[error(
-        "the private key is encrypted, and a node that starts by itself has no password: decrypt it \
+        "the private key is encrypted, and a node does not have its password when it starts: decrypt it \
          (openssl pkey -in KEY -out NEW-KEY) and keep the new file from other users"
     )]
     EncryptedKey,

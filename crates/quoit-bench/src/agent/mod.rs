@@ -44,9 +44,9 @@ pub enum AgentError {
     },
     /// The agent would execute orders from any process that reaches the port.
     #[error(
-        "{0} can be reached from other machines, and an agent runs what it is told: give it a token that the \
-         coordinator has, too (--token-file FILE, made by `{TOKEN_ADVICE}`), or certificates (--tls-cert, \
-         --tls-key and --tls-ca), or listen on 127.0.0.1"
+        "{0} can be reached from other machines, and an agent runs everything that a coordinator sends: give \
+         it a token that the coordinator has, too (--token-file FILE, made by `{TOKEN_ADVICE}`), or \
+         certificates (--tls-cert, --tls-key and --tls-ca), or listen on 127.0.0.1"
     )]
     Exposed(SocketAddr),
     /// The token or the certificates can't be used.

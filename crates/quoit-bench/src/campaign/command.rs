@@ -175,7 +175,7 @@ impl RunningCampaign<'_> {
         if left > 0 {
             let why = if is_interrupted { "Interrupted: " } else { "" };
             terminal.line(&format!(
-                "{why}{left} of {} cells are left: the same command goes on with them",
+                "{why}{left} of {} cells are left: the same command continues with them",
                 selected.len()
             ));
         }

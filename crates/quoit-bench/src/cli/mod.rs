@@ -274,7 +274,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         environment.ask_servers(&config.driver, &asks.targets);
     }
     if let Err(error) = environment.write(directory.path()) {
-        log.warning(&format!("the report will not tell the setup of the run: {error}"));
+        log.warning(&format!("the report will not show the setup of the run: {error}"));
     }
     let run = |setup: RunSetup<'_>| {
         with_named(setup.config, RunTask(setup)).map_err(RunError::from).flatten()

@@ -408,7 +408,7 @@ fn fault_of(path: &Path, error: &CaughtError<'_>) -> ScriptFault {
     let mut text: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
     if text.contains("out of memory") {
         text.push_str(&format!(
-            " ({} MiB for the workers of a thread): forget what is not needed",
+            " ({} MiB for the workers of a thread): release values that are not needed",
             MEMORY_BYTES_MAX >> 20
         ));
     } else if text.contains("stack overflow") || text.contains("call stack size") {

@@ -114,7 +114,7 @@ fn file_system(place: &Path) -> Check {
     if is_unsafe(&kind) {
         return Check::warning(
             SUBJECT,
-            format!("{kind}, which may not keep what was synced to it"),
+            format!("{kind}, which may lose synced data"),
             "put the data on a local disk with ext4 or XFS, in a container on a volume",
         );
     }

@@ -42,7 +42,7 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
     transfers(&overview["transfers"], nodes, &mut found);
     if overview["staged_changes"].as_u64() > Some(0) {
         found.push(finding(
-            format!("{} changes of the cluster are staged and not carried out", overview["staged_changes"]),
+            format!("{} changes of the cluster are staged but not committed", overview["staged_changes"]),
             "`quoit admin cluster plan` shows them, then `quoit admin cluster commit`, or `quoit admin \
              cluster clear`",
         ));
@@ -51,14 +51,14 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
     if let Some(reason) = overview["disagreement"].as_str().filter(|_| !is_away_known) {
         found.push(finding(
             format!("the members do not agree: {reason}"),
-            "it settles by itself within a minute; `quoit admin ring-status` shows what is missing",
+            "this usually ends within a minute; `quoit admin ring-status` shows what is missing",
         ));
     }
     links(&overview["replication"], &mut found);
     for fault in list(&overview["security"]["faults"]) {
         found.push(finding(
             format!("{}: {}", text(&overview["node"]), text(fault)),
-            "`quoit admin security status` on each node tells more; see docs/secure-a-cluster.md",
+            "`quoit admin security status` on each node shows the details; see docs/secure-a-cluster.md",
         ));
     }
     found
@@ -76,7 +76,7 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
         )),
         "up!" => found.push(finding(
             format!("{name} answers although it is marked as down"),
-            "it is taken in again by itself; if not, its log says why",
+            "it takes part again without a command; if it does not, its log says why",
         )),
         "up" if node["answers"] == false => found.push(finding(
             format!("{name} is up and does not tell its figures"),
@@ -146,7 +146,7 @@ fn versions(nodes: &[Value], found: &mut Vec<Finding>) {
     let mut versions: Vec<&str> =
         nodes.iter().filter_map(|node| node["figures"]["version"].as_str()).collect();
     if nodes.iter().any(|node| node["answers"] == true && node["figures"].is_null()) {
-        versions.push("a former one");
+        versions.push("an earlier one");
     }
     versions.sort_unstable();
     versions.dedup();
@@ -163,11 +163,11 @@ fn losses(losses: &Value, found: &mut Vec<Finding>) {
         let away: Vec<&str> = list(&copy["waits_for"]).iter().map(text).collect();
         let remedy = match away.as_slice() {
             [] => {
-                "other nodes give them back; `quoit admin transfers` shows how far it is".to_owned()
+                "other nodes restore them; `quoit admin transfers` shows how far it is".to_owned()
             }
             away => format!(
-                "they wait for what {} has: start it, or `quoit admin cluster force-remove` it if it is gone \
-                 for good",
+                "they need the copies of {}: start it, or `quoit admin cluster force-remove` it if it is \
+                 gone for good",
                 away.join(", ")
             ),
         };

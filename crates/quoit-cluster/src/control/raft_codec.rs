@@ -91,7 +91,7 @@ pub(crate) fn encode_entry(entry: &Entry) -> LogEntry {
 }
 
 pub(crate) fn decode_entry(message: &LogEntry) -> Result<Entry, String> {
-    let position = message.position.as_ref().ok_or("an entry of the log has no place")?;
+    let position = message.position.as_ref().ok_or("an entry of the log has no position")?;
     let payload = match (&message.decision, &message.electorate) {
         (Some(decision), _) => EntryPayload::Normal(decode_decision(decision)?),
         (None, Some(electorate)) => EntryPayload::Membership(decode_membership(electorate)?),

@@ -156,8 +156,8 @@ impl Watcher {
         let state = plane.read();
         if *verdict == Verdict::ServesUnchecked {
             tracing::warn!(
-                "{} serves clients though no other member has told its time within {} s: a wrong clock would \
-                 not be noticed",
+                "{} serves clients although no other member has reported its time within {} s: a wrong clock \
+                 would not be noticed",
                 state.node_name(),
                 TIME_PATIENCE.as_secs()
             );

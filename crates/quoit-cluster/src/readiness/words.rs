@@ -38,10 +38,10 @@ pub(super) fn unexpectedly_alone_text(name: &str, seeds: &[Seed]) -> String {
     );
     if let Some(seed) = seeds.iter().find(|seed| seed.answer == SeedAnswer::KnowsIt) {
         return format!(
-            "{begin}. The cluster of {} has it as a member: the data directory is a copy from before it \
-             joined, and what it has stored since is missing. Start it with the right directory \
-             (platform_data_dir). If that is lost: start with an empty one under another name (nodename), \
-             let it join, and `cluster force-replace {name} NEW-NAME`",
+            "{begin}. In the cluster of {} this node is a member: its data directory is a copy from before \
+             it joined, and all data that it has stored since is missing. Start it with the right directory \
+             (platform_data_dir). If that is lost, start the node with an empty directory under another name \
+             (nodename), let it join, and `cluster force-replace {name} NEW-NAME`",
             seed.address
         );
     }
@@ -54,7 +54,8 @@ pub(super) fn unexpectedly_alone_text(name: &str, seeds: &[Seed]) -> String {
             "{begin}. The cluster of {seed} has a member {name} with another identity ({id}). If this node \
              has lost its data directory: start it under another name (nodename), run `quoit admin cluster \
              join {seed}` on it and then `cluster force-replace {name} NEW-NAME`; it gets its data back from \
-             the others. If the directory is only elsewhere, start the node with that one (platform_data_dir)"
+             the others. If the data is in another directory, start the node with that one \
+             (platform_data_dir)"
         );
     }
     let clusters = seeds.iter().filter_map(|seed| match seed.answer {
@@ -67,7 +68,7 @@ pub(super) fn unexpectedly_alone_text(name: &str, seeds: &[Seed]) -> String {
         return format!(
             "{begin}. {seed} {cluster}: let this node join with `quoit admin cluster join {seed}`, `cluster \
              plan` and `cluster commit`. If it was a member before and has lost its data directory, replace \
-             its old self: `cluster force-replace OLD-NAME NEW-NAME`"
+             the old member by this node: `cluster force-replace OLD-NAME NEW-NAME`"
         );
     }
     let silent = seeds.iter().filter_map(|seed| match &seed.answer {
@@ -88,9 +89,9 @@ pub(super) fn unexpectedly_alone_text(name: &str, seeds: &[Seed]) -> String {
 /// Returns the reason why a node does not serve whose clock differs from all members that it has heard of.
 pub(super) fn apart_words(name: &str, complaint: &str) -> String {
     format!(
-        "{name} does not serve clients: its clock is not that of the other members, and where the last write \
-         wins, a wrong one would have wrong values win. {complaint}. It serves when it has reached a member \
-         whose clock is near its own; if most members disagree with it, it stops"
+        "{name} does not serve clients: its clock differs from those of the other members, and where the \
+         last write wins, a wrong clock would let wrong values win. {complaint}. It serves when it has \
+         reached a member whose clock is near its own; if most members disagree with it, it stops"
     )
 }
 

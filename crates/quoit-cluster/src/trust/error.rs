@@ -23,8 +23,8 @@ pub enum TrustError {
     },
     /// The maximum number of tokens exists already.
     #[error(
-        "there are {TOKENS_MAX} join tokens that are good, and no more are possible; revoke some \
-         (`quoit admin cluster token revoke ID`)"
+        "the cluster has the maximum of {TOKENS_MAX} valid join tokens; revoke some (`quoit admin cluster \
+         token revoke ID`)"
     )]
     TooManyTokens,
     /// No token has this name.

@@ -174,7 +174,7 @@ impl ChangeLog {
                 if !std::mem::replace(&mut state.has_failed, true) {
                     tracing::error!(
                         %fault,
-                        "change feeds have a gap: their disk refuses; readers are told of it"
+                        "change feeds have a gap, since their disk refuses writes; readers get an error"
                     );
                 }
             }
@@ -205,7 +205,7 @@ impl ChangeLog {
                 ReadFrom::Time(us) => state.journal.file_of(EntrySequence(us)),
                 ReadFrom::Place(place) if place.log != state.log => {
                     return gap(
-                        "the log of the node is another one: it has lost what was in the former",
+                        "the node has begun a new log: the changes of the former log are lost",
                     );
                 }
                 ReadFrom::Place(place) if place.cursor.file < start.file => {

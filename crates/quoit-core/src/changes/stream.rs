@@ -275,7 +275,7 @@ impl ChangeStream {
             self.position.places.remove(&gone);
             let name = name.as_deref().unwrap_or("a node");
             return Err(self.gap(&format!(
-                "{name} has left the cluster, and changes that it had not told are gone with it"
+                "{name} has left the cluster, and changes that it had not reported are lost"
             )));
         }
         for (mark, (id, name)) in members {

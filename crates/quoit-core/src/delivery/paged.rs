@@ -125,7 +125,7 @@ impl RecordDelivery {
             let gone = DropStaging { staging: sending.staging };
             let told = peer.call(METHOD_DROP_STAGING, &gone, b"", Lane::Large, SIGN_INTERVAL).await;
             if let Err(fault) = told {
-                tracing::debug!(%fault, "a receiver was not told that no more pages come");
+                tracing::debug!(%fault, "a receiver could not be informed that no more pages come");
             }
         }
         sent.or_else(no_pages)

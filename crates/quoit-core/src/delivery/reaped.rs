@@ -45,10 +45,10 @@ impl RecordDelivery {
         let Some(peer) = self.local.reachable(node).filter(|_| !records.is_empty()) else { return };
         match self.hand_reap_records(&peer, records).await {
             Ok(()) => {
-                tracing::debug!(peer = %peer.name(), "a node was told of reaps that it has missed")
+                tracing::debug!(peer = %peer.name(), "a node received reap records that it had missed")
             }
             Err(fault) => {
-                tracing::debug!(%fault, "a node was not told of reaps that it has missed")
+                tracing::debug!(%fault, "a node did not receive reap records that it has missed")
             }
         }
     }

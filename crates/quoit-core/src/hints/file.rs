@@ -161,7 +161,7 @@ impl HintFile {
         if damaged_count > 0 {
             tracing::warn!(
                 damaged_count,
-                "hints were lost: anti-entropy finds what they stood for"
+                "hints were lost: anti-entropy will find the writes that they referred to"
             );
         }
         // A file without a whole header is rewritten.

@@ -135,7 +135,7 @@ impl LossRecovery {
             let after_bucket = last.map(|bucket| BucketRef { bucket_type: PIECE_TYPE, bucket });
             let page = self.local.engine.list_buckets(PIECE_TYPE, after_bucket, PAGE_COUNT);
             let page = page.inspect_err(|fault| {
-                tracing::debug!(%fault, "which records have pages can't be told");
+                tracing::debug!(%fault, "the records in pages can't be listed");
             });
             let page = page.ok()?;
             for (_, name) in &page {

@@ -147,7 +147,7 @@ impl LossRecovery {
         let mut tries = 0;
         while let Err(fault) = self.local.control.report_loss().await {
             if tries % TOLD_EVERY == 0 {
-                tracing::warn!(%fault, "the cluster could not be told yet that this node has lost records");
+                tracing::warn!(%fault, "the loss of records could not be reported to the cluster yet");
             }
             tries += 1;
             sleep(RETRY_PAUSE).await;

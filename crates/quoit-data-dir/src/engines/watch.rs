@@ -62,7 +62,7 @@ impl ShownOpening {
                 NotifyState::Status(&format!("{work}: {percent} %")),
             ];
             if let Err(fault) = sd_notify::notify(&states) {
-                tracing::debug!(%fault, "systemd could not be told");
+                tracing::debug!(%fault, "systemd could not be notified");
             }
         }
     }

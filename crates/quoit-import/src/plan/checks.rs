@@ -139,8 +139,8 @@ const SENT_REAPS_REMEDY: &str = "a reap that is sent on removes a tombstone for 
 
 /// Checks if Riak removes tombstones or old records by itself, which only its configuration files say.
 fn riaks_deletes(facts: &Facts) -> [Check; 3] {
-    let ask = "give --riak-conf FILE for each node (advanced.config is read beside it): Riak tells this to \
-               nobody over the network";
+    let ask = "give --riak-conf FILE for each node (advanced.config is read beside it): Riak does not report \
+               this over the network";
     if facts.confs.is_empty() {
         return ["Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"]
             .map(|what| Check::new(what, Verdict::Unknown, "not known").both_ways(ask));

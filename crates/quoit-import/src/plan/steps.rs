@@ -105,7 +105,7 @@ impl StepBuilder<'_> {
         let step = Step::new("types", "Create the bucket types in the cluster")
             .note("objects of a type that is not here wait in the sink, visibly, until it is");
         if named.is_empty() {
-            return step.note("Riak's data is in the type default alone, as far as it tells");
+            return step.note("Riak reports data only in the type default");
         }
         step.command(format!(
             "quoit import types {} {} --to {} --create",
@@ -182,7 +182,7 @@ impl StepBuilder<'_> {
             }
         }
         Step::new("bootstrap", "Bring over what Riak holds already").command(line).note(
-            "it returns when all was fetched; it may be run again, and what is here already is merged",
+            "it returns when all records are fetched; it may be run again, since records are merged",
         )
     }
 
@@ -256,8 +256,8 @@ impl StepBuilder<'_> {
             false => Step::new("back", "Go back, if you have to")
                 .command(self.compare_line(1000))
                 .note(
-                    "point the clients to Riak again: it has nothing of what was written here since the \
-                     switch. The comparison lists the keys that only the cluster has",
+                    "point the clients to Riak again: it lacks all writes to the cluster since the switch. \
+                     The comparison lists the keys that only the cluster has",
                 ),
         }
     }

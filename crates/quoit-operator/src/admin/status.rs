@@ -160,7 +160,7 @@ pub(crate) fn accept_losses(api: &Api, format: Format) -> Result<()> {
     let answer = done(api.post("losses/accept", None)?, format)?;
     print(&answer, format, |document| {
         let count = document["possibly_incomplete_partitions"].as_array().map_or(0, Vec::len);
-        format!("{count} partitions are not told as possibly incomplete any more")
+        format!("{count} partitions are no longer reported as possibly incomplete")
     });
     Ok(())
 }

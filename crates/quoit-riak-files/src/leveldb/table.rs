@@ -93,7 +93,7 @@ impl Table {
                     &self.path,
                     handle.at,
                     handle.len,
-                    "a block is damaged: what is in it is lost, and older versions may be shown instead",
+                    "a block is damaged: its records are lost, and older versions may appear instead",
                 )),
             }
         }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// Reports a state to systemd, if systemd has started the process. A failure only causes a warning.
 pub(super) fn tell_supervisor(state: &NotifyState<'_>) {
     if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
-        tracing::warn!(%fault, "the supervisor of the process can't be told how far it is");
+        tracing::warn!(%fault, "the supervisor of the process can't be notified of its state");
     }
 }
 

@@ -185,11 +185,11 @@ pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
     text.line(format_args!("quoit_change_feed_oldest_seconds {}", age_us as f64 / US_PER_SEC));
     let help = "Writes of buckets with a change feed.";
     text.counter("quoit_change_feed_changes", help, status.appended_count);
-    let help = "Changes that the disk did not take; readers are told of a gap.";
+    let help = "Changes that the disk did not accept; readers get the error of a gap.";
     text.counter("quoit_change_feed_lost", help, status.lost_count);
     text.counter(
         "quoit_change_feed_told",
-        "Changes told to readers by this node.",
+        "Changes reported to readers by this node.",
         status.told_count,
     );
 }

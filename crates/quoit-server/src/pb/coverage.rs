@@ -39,7 +39,7 @@ impl PbConnection {
         let address = member.and_then(|member| host_and_port(&member.addresses.pb));
         let (host, port) = address.ok_or_else(|| {
             let name = &entry.node_name;
-            Fault::Text(format!("{name} has not told its address for clients yet; try again"))
+            Fault::Text(format!("{name} has not reported its address for clients yet; try again"))
         })?;
         let numbers = entry.partitions.iter().map(ToString::to_string).collect::<Vec<_>>();
         let described = format!("partitions {} on {}", numbers.join(","), entry.node_name);

@@ -126,7 +126,7 @@ impl LogOpening<'_> {
         }
         let (has, wants) = (snapshot.partition_count(), self.settings.ring_size.get());
         if has != usize::from(wants) {
-            return Err(unusable(format!("it has {has} partitions, and ring_size is {wants}")));
+            return Err(unusable(format!("it has {has} partitions, but ring_size is {wants}")));
         }
         if let Some(lost) = self.lost_since(&state, table)? {
             self.note_loss(|| lost.clone());

@@ -81,8 +81,7 @@ impl Rebuild {
                     path: log_name(segment.number),
                     offset: facts.offset_bytes,
                     reason: format!(
-                        "the file ends at {size_bytes}, within or before a record \
-                         that its key file tells of"
+                        "the file ends at {size_bytes}, within or before a record that its key file lists"
                     ),
                 });
             }

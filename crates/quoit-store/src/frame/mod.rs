@@ -268,7 +268,7 @@ pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameErr
             match decompressed {
                 Ok(count) if count == rest_bytes => Ok(size_bytes),
                 Ok(count) => Err(FrameError::Block {
-                    reason: format!("it stands for {count} bytes and not for {rest_bytes}"),
+                    reason: format!("it decompresses to {count} bytes and not to {rest_bytes}"),
                 }),
                 Err(error) => Err(FrameError::Block { reason: error.to_string() }),
             }

@@ -53,8 +53,8 @@ pub(super) fn clear(path: &Path) -> Result<(), StoreError> {
     }
     if !is_empty(path).map_err(failed("read"))? {
         let path = path.join(MARKER).display().to_string();
-        let reason = "it is missing or cut short, and there are data beside it; put it back from a copy if \
-                      there is one";
+        let reason = "it is missing or truncated, although the directory has data; put it back from a copy \
+                      if there is one";
         return Err(StoreError::Corrupt { path, offset: 0, reason: reason.to_owned() });
     }
     tracing::warn!(path = %path.display(), "the making of a store was cut short; it is made again");

@@ -121,7 +121,7 @@ impl Snapshot {
         let corrupt = |reason: &str| corrupt_at(&self.path, row.offset, reason);
         let size = row
             .size_bytes(self.entries_end)
-            .ok_or_else(|| corrupt("entries that the table tells of are not in the file"))?;
+            .ok_or_else(|| corrupt("the table refers to entries beyond the end of the file"))?;
         run.resize(size, 0);
         let read = self.file.read_at(run, row.offset)?;
         if read != size || xxh3_64(run) != row.checksum {

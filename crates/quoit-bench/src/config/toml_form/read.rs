@@ -176,7 +176,7 @@ impl<'a> TextLines<'a> {
                 let message = "bytes are integers from 0 to 255";
                 Term::Binary(bytes.ok_or_else(|| self.error(value.span(), message))?)
             }
-            _ => return Err(self.error(value.span(), format!("{tag} wants a text in quotes"))),
+            _ => return Err(self.error(value.span(), format!("{tag} needs a text in quotes"))),
         };
         Ok((term, Vec::new()))
     }

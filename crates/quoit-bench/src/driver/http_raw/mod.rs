@@ -73,7 +73,9 @@ impl Driver for HttpRaw {
             params if params.is_empty() => {
                 "w, dw: requests carry none, the bucket decides".to_owned()
             }
-            params => format!("every request carries {params}, for the rest the bucket decides"),
+            params => {
+                format!("every request has {params}; otherwise the bucket's properties apply")
+            }
         };
         Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
     }

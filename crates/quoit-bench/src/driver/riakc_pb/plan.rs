@@ -184,7 +184,7 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
     let quorum = |key| read_quorum(settings, key, replies).map(Quorum::to_field);
     let (bucket_type, bucket) = read_bucket(settings, "test")?;
-    let expected = "TLS and the login are told by the environment: QUOIT_USER, QUOIT_PASSWORD_FILE, \
+    let expected = "TLS and the login are set by environment variables: QUOIT_USER, QUOIT_PASSWORD_FILE, \
                     QUOIT_CACERT";
     settings.read("pb_connect_options", (), expected, |term| {
         let is_plain = |option: &Term| {

@@ -70,8 +70,9 @@ pub(crate) fn draw_campaign_page(page: &CampaignPage<'_>) -> String {
     );
     let mut main = String::new();
     if !page.compared.is_empty() {
-        let hint = "Ours beside the published figures. The ratio is ours in times of the published one: more \
-                    is better for rates, less for latencies. Of a range it is that to the nearest end.";
+        let hint = "The figures of this campaign and the published ones. The ratio is this campaign's figure \
+                    divided by the published one: a higher ratio is better for rates, a lower one for \
+                    latencies. For a published range, the nearest end counts.";
         main.push_str(&parts::section(
             "published",
             "Beside the published figures",

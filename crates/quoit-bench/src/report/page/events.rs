@@ -39,7 +39,7 @@ pub(super) fn section(results: &Results, seconds: &[Second]) -> String {
 fn words(impact: Impact) -> (String, String) {
     let seconds = |seconds: f64| format!("{seconds:.1} s");
     match impact {
-        Impact::Unknown => ("too early in the run to tell".to_owned(), String::new()),
+        Impact::Unknown => ("too early in the run to be judged".to_owned(), String::new()),
         Impact::None => ("not at all".to_owned(), String::new()),
         Impact::Felt { noticed_s, recovered_s } => {
             (seconds(noticed_s), recovered_s.map_or_else(|| "not over".to_owned(), seconds))

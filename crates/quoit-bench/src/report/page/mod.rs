@@ -247,9 +247,9 @@ fn tiles(results: &Results, figures: &[Figures]) -> Vec<(&'static str, String, &
 }
 
 fn client_bound() -> String {
-    let text = "A thread of the load generator had no processor time left for a good part of the \
-                run: rates and latencies are what the client could do, not the server. Give it \
-                more cores (client_threads), a machine of its own, or ask for less.";
+    let text = "A thread of the load generator had no processor time left for a large part of the run: rates \
+                and latencies are those of the client, not of the server. Give it more cores \
+                (client_threads), a machine of its own, or ask for less.";
     let html = parts::section("client-bound", "The load generator was the limit", text, "");
     html.replacen("<section", "<section class=\"notice\"", 1)
 }

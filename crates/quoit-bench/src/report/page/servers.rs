@@ -16,7 +16,8 @@ const COLOUR_COUNT: usize = 8;
 /// The section, with a plot for each figure.
 pub(super) fn section(results: &Results, servers: &Servers) -> String {
     let mut hint =
-        "Each second, as the servers tell it. A server that does not answer has a gap.".to_owned();
+        "Each second, as the servers report it. If a server does not answer, its plot has a gap."
+            .to_owned();
     hint.push_str(&per_operation_text(&servers.per_operation));
     let mut html = String::from("<div class=\"columns\">\n");
     for column in servers.shown() {

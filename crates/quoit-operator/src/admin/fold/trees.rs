@@ -79,7 +79,9 @@ pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -
         let told = &branch["branch"];
         let number = told.as_u64().and_then(|number| u32::try_from(number).ok());
         let number = number.with_context(|| {
-            format!("the node's answer has the branch number {told}, which no tree has")
+            format!(
+                "the node's answer has the branch number {told}, which does not exist in a tree"
+            )
         })?;
         let first = u64::from(number) * u64::from(BRANCH_LEAVES);
         print_hashes("segment", first, &decoded(&branch["leaves"])?);

@@ -117,7 +117,7 @@ impl Journals {
             told.push(format!("{} stretches more", lost.len() - STRETCHES_TOLD_MAX));
         }
         let told = told.join(", ");
-        (!lost.is_empty()).then(|| format!("the journal is damaged: lost are {told}"))
+        (!lost.is_empty()).then(|| format!("the journal is damaged; lost: {told}"))
     }
 
     /// The last group in the journals; `None` if they have no batches.

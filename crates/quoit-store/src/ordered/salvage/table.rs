@@ -141,7 +141,10 @@ impl SalvagedTable {
                 }
             }
             None if start >= size => {
-                self.note(size..size, "the file is cut off: what was behind this place is missing");
+                self.note(
+                    size..size,
+                    "the file is truncated: everything after this position is missing",
+                );
                 self.is_over = true;
             }
             None => {
