@@ -87,8 +87,8 @@ impl ControlPlane {
     }
 }
 
-/// Tells the operator of commit hooks that were set and that no node runs. `bucket` is `None` if they were
-/// set for a bucket type.
+/// Warns the operator about commit hooks that were set, because no node runs them. `bucket` is `None` if they
+/// were set for a bucket type.
 fn warn_of_hooks(bucket_type: &[u8], bucket: Option<&[u8]>, updates: &PropUpdates) {
     for (property, hook) in updates.hooks_not_run() {
         let (hook, bucket_type) = (hook.to_json(), bucket_type.escape_ascii());

@@ -50,7 +50,7 @@ pub enum Change {
         /// All staged changes, in the order in which they were staged.
         staged: Vec<StagedChange>,
     },
-    /// Adds a live layout, newer than the present ones.
+    /// Adds a live layout, newer than the current ones.
     PutLayout {
         /// The layout.
         layout: Arc<Layout>,
@@ -97,9 +97,9 @@ impl Change {
 /// Changes that are applied together or not at all: one entry of the log.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Decision {
-    /// Revision of the state on which the node decided. If the state has another revision when
-    /// the entry is applied, the entry has no effect and the node decides again. `None` if the
-    /// changes hold on every state.
+    /// Revision of the state on which the node decided. If the state has another revision when the entry is
+    /// applied, the entry has no effect and the node decides again. `None` if the changes are valid for every
+    /// state.
     pub(crate) base: Option<u64>,
     /// The changes, in the order in which they are applied.
     pub(crate) changes: Vec<Change>,

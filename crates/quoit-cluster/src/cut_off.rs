@@ -5,20 +5,20 @@ use quoit_planted::planted;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time after which it is logged that the node is cut off. Shorter times are usual after a start
-/// and during an election.
+/// Time after which the node logs that it is cut off. Shorter times are usual after a start and during an
+/// election.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
 /// A time in which the node reaches no majority of the voters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// Time at which the node noticed, at most a second after the begin.
+    /// Time at which the node noticed it, at most a second after it began.
     pub since: Instant,
     /// True if it was logged.
     pub is_told: bool,
 }
 
-/// The present time without a majority, if there is one.
+/// The current time without a majority, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct CutOffWatch {
     current: Mutex<Option<CutOff>>,
@@ -66,7 +66,7 @@ impl CutOffWatch {
         }
     }
 
-    /// Returns the present time without a majority, as last noted.
+    /// Returns the current time without a majority, as last noted.
     pub(crate) fn current(&self) -> Option<CutOff> {
         *self.current.lock()
     }

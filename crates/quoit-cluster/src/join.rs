@@ -169,7 +169,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Joins with the present state. Returns false if the state had changed when the cluster answered.
+    /// Joins with the current state. Returns false if the state had changed when the cluster answered.
     async fn join_as_it_is(&self, address: &str) -> Result<bool, JoinError> {
         let internode = self.link().internode().ok_or(JoinError::NotListening)?;
         let state = self.state();

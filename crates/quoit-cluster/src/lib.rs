@@ -8,8 +8,8 @@
 //! them. A single node is a cluster of one and takes the same steps.
 //!
 //! Not in this crate: objects and their semantics, client protocols, and the meaning of properties
-//! ([`quoit_model::props`]). The server calls it for requests and operators' commands, and the
-//! coordination of the store for properties and preference lists.
+//! ([`quoit_model::props`]). The server calls this crate for requests and operators' commands. The store's
+//! coordinators call it for properties and preference lists.
 //!
 //! ```
 //! use quoit_cluster::{ControlPlane, NodeId, Settings};

@@ -109,7 +109,7 @@ impl Member {
         Introduction { name, addresses, versions: self.versions }
     }
 
-    /// Returns the member with other facts.
+    /// Returns the member with these facts.
     pub(crate) fn introduced_as(&self, told: &Introduction) -> Arc<Self> {
         let Introduction { name, addresses, versions } = told.clone();
         Arc::new(Self { name, addresses, versions, ..self.clone() })

@@ -4,7 +4,7 @@
 //! newer version is refused until all members speak that version. Once it is in use, no node is
 //! admitted that does not.
 //!
-//! The first version knows all present properties of buckets. Each property that a later version adds
+//! The first version knows all current properties of buckets. Each property that a later version adds
 //! needs a row in [`PROPERTY_NEEDS`]. Tests and the simulator have rows for a made-up version.
 
 use quoit_model::props::BucketProps;

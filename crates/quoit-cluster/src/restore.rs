@@ -1,11 +1,11 @@
 //! Restoring a cluster from copies of all nodes' data directories.
 //!
-//! A copy has forgotten events, votes and starts that other nodes may know of. A cluster that goes on with
-//! copies is therefore a new *epoch*: it has another identity, and a node with data of the former epoch
-//! can neither vote nor store in it. One node brings the state that the cluster had agreed on. The other
-//! nodes drop their logs, whose last entries may contradict each other, and follow that node. The stores
-//! of all nodes count as stores that lost records: they get new actors, and their copies are merged with
-//! each other before they count as complete.
+//! A copy has forgotten events, votes and starts that other nodes may know of. A cluster that continues with
+//! copies is therefore a new *epoch*: it has another identity, and a node with data of the former epoch can
+//! neither vote nor store in it. One node brings the state that the cluster had agreed on. The other nodes
+//! drop their logs, whose last entries may contradict each other, and follow that node. The stores of all
+//! nodes count as stores that lost records: they get new actors, and their copies are merged with each other
+//! before they count as complete.
 
 use crate::control::file::{ControlFile, lock_error};
 use crate::recover::{Known, RecoverError, changes_without};

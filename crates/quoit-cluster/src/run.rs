@@ -60,8 +60,8 @@ impl From<LinkError> for Attempt {
 }
 
 impl ControlPlane {
-    /// Runs a command: decides on the newest state, has the cluster agree, and waits until this node shows
-    /// the outcome. If another decision came in between, it decides again.
+    /// Runs a command: decides on the newest state, has the cluster agree, and waits until this node's state
+    /// includes the outcome. If another decision came in between, it decides again.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl ControlPlane {
         Ok(applied)
     }
 
-    /// Has the cluster agree on changes that hold on every state.
+    /// Has the cluster agree on changes that are valid for every state.
     pub(crate) async fn tell(&self, changes: Vec<Change>) -> Result<(), ChangeError> {
         let deadline = Instant::now() + COMMAND_TIMEOUT;
         loop {

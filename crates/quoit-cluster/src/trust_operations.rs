@@ -131,7 +131,7 @@ impl ControlPlane {
         })
     }
 
-    /// Sets the mode of this node's connections to other nodes. Present connections without TLS are
+    /// Sets the mode of this node's connections to other nodes. Existing connections without TLS are
     /// replaced if the other side accepts TLS. Connections from other nodes that are not replaced, and
     /// connections to other nodes that a stricter mode does not allow, are ended for one node after the
     /// other. Returns the hosts that had plain connections while those were counted, if the mode is

@@ -8,10 +8,10 @@
 //! because their own logs are longer, and would not become candidates themselves, because they are no
 //! longer voters. No node could be elected again.
 //!
-//! Therefore a removed node compares a candidate's log with its own log up to, but not including, the
-//! final entry. This is safe. Under the final entry this node has no vote, so none of its acknowledgements
-//! after that place counted towards a majority. If the final entry is committed after all, a candidate
-//! without it still needs a majority of the new voters, and one of them has the entry and refuses.
+//! Therefore a removed node compares a candidate's log with its own log up to, but not including, the final
+//! entry. This is safe. Under the final entry this node has no vote, so none of its acknowledgements after
+//! that position counted towards a majority. If the final entry is committed after all, a candidate without
+//! it still needs a majority of the new voters, and one of them has the entry and refuses.
 
 use super::file::{CommitError, ControlFile};
 use super::types::{LogId, RaftId};

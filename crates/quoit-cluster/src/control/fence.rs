@@ -7,15 +7,15 @@
 //! log once a majority of the voters knows of no later start. Any two majorities share a voter, so if a
 //! later start of this node has taken part, at least one voter reports it.
 //!
-//! An only voter is a majority by itself. If the cluster has other members, it still asks them, but waits
-//! only for a limited time: one of two members has to continue when the other one is lost.
+//! A sole voter is a majority by itself. If the cluster has other members, it still asks them, but waits only
+//! for a limited time: one of two members has to continue when the other one is lost.
 
 use super::types::{LogId, StoredMembership};
 use crate::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Maximum time for which an only voter waits for the answer of another member.
+/// Maximum time for which a sole voter waits for the answer of another member.
 const ONLY_VOTER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Result of reporting a start to the other members.
@@ -89,9 +89,9 @@ impl Fence {
         }
     }
 
-    /// Returns the result after `waited`, the time since the first report. A node without other members
-    /// needs no answer. A node that knows no voters needs none either: it has joined but knows nothing of
-    /// its cluster, so it has nothing to forget.
+    /// Returns the result after `waited`, the time since the first report. A node without other members needs
+    /// no answer. Neither does a node that knows no voters: it has joined but knows nothing of its cluster,
+    /// so it can't have forgotten anything.
     pub(crate) fn passage(&self, waited: Duration) -> FenceVerdict {
         if let Some(known_starts) = self.stale {
             return FenceVerdict::Stale { known_starts };

@@ -109,7 +109,7 @@ pub(crate) struct Group {
     agreed_at: RwLock<Option<Instant>>,
     /// Last start of the instance.
     started_at: RwLock<Option<Instant>>,
-    /// Changes that hold on every state, with the channels of the calls that wait for them.
+    /// Changes that are valid for every state, with the channels of the calls that wait for them.
     told: parking_lot::Mutex<Vec<ChangesToMake>>,
     /// Held by the call that proposes those changes.
     telling: Mutex<()>,
@@ -118,7 +118,7 @@ pub(crate) struct Group {
     log_end: AsyncRwLock<()>,
 }
 
-/// Changes that hold on every state, and the channel of the call that waits for their outcome.
+/// Changes that are valid for every state, and the channel of the call that waits for their outcome.
 type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<CommittedDecision, GroupError>>);
 
 /// Whether the node may take part in the log.
@@ -287,8 +287,7 @@ impl Group {
         let machine = Machine::new(Arc::clone(&self.file), Arc::clone(&self.published));
         let raft = Raft::new(own, Arc::new(config), peers, log, machine).await;
         let raft = raft.map_err(|fault| self.fatal(&fault))?;
-        // An only voter that does not lead elects itself at once instead of waiting for the election
-        // timeout.
+        // A sole voter that does not lead elects itself at once instead of waiting for the election timeout.
         let elects_itself = raft.with_raft_state(move |state| {
             let electorate = state.membership_state.effective().membership();
             electorate.voter_ids().eq([own]) && !state.vote_ref().is_committed()
@@ -336,9 +335,9 @@ impl Group {
 
     /// Proposes a decision and waits until it is committed. The node must lead.
     ///
-    /// Changes that hold on every state are batched: those that arrive while such an entry is being
-    /// committed form the next one. After a commit of a layout all members report at once that they serve
-    /// by it, and each entry costs each member two synced writes.
+    /// Changes that are valid for every state are batched: those that arrive while such an entry is being
+    /// committed form the next one. After a commit of a layout all members report at once that they serve by
+    /// it, and each entry costs each member two synced writes.
     pub(crate) async fn propose(
         &self,
         decision: Decision,

@@ -25,7 +25,7 @@ pub(crate) struct ControlLink(Arc<Mutex<KnownPeers>>);
 /// Address and name of a node.
 type NodeAddress = (Arc<str>, Arc<str>);
 
-/// Peers that the transport was told of.
+/// Peers that the transport knows.
 #[derive(Default)]
 struct KnownPeers {
     internode: Weak<Internode>,

@@ -60,8 +60,8 @@ impl Published {
         self.newest_version.store(version, Ordering::Release);
         let before = self.state.swap(Arc::clone(&state));
         if !Arc::ptr_eq(before.security(), state.security()) && !planted!(KeepsEpoch) {
-            // Set after the state is published: an epoch that a reader has seen stands for
-            // these rules or later ones.
+            // Set after the state is published: a reader that has seen the new epoch also sees these rules or
+            // later ones.
             self.security_epoch.fetch_add(1, Ordering::Release);
         }
         self.version.send_replace(version);
@@ -80,7 +80,7 @@ impl Machine {
         Self { file, published }
     }
 
-    /// Makes a snapshot of the present state.
+    /// Makes a snapshot of the current state.
     fn snapshot(&self) -> Result<Snapshot<TypeConfig>, StoreError> {
         let applied = self.file.applied()?;
         let state = self.published.state.load_full();
@@ -94,8 +94,8 @@ impl Machine {
         Ok(Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
     }
 
-    /// Makes a state durable and publishes it. `changes` led to it from the present one; `None` if the
-    /// state replaces the present one entirely.
+    /// Makes a state durable and publishes it. `changes` lead to it from the current state; `None` if it
+    /// replaces the current state entirely.
     fn write(
         &self,
         changes: Option<&[Change]>,

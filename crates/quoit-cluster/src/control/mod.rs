@@ -1,9 +1,9 @@
 //! The replicated log of changes: `openraft` on top of one `redb` file.
 //!
-//! An entry of the log is a [`Decision`](crate::change::Decision), a change of the voters, or blank.
-//! The invariants: an entry is on disk before it is acknowledged; a state is on disk, together with
-//! its position in the log, before readers see it; the log loses its front only when a state with
-//! its effects is on disk.
+//! An entry of the log is a [`Decision`](crate::change::Decision), a change of the voters, or blank. The
+//! invariants: an entry is on disk before it is acknowledged; a state is on disk, together with its position
+//! in the log, before readers see it; entries at the front of the log are removed only when a state with
+//! their effects is on disk.
 //!
 //! `group` runs the Raft instance, `file` stores, `network` and `link` send, `fence` keeps nodes with
 //! outdated data directories out, `voters` chooses the voters.

@@ -15,7 +15,7 @@ impl PartMetrics {
         self.0.store(metrics.map(Arc::new));
     }
 
-    /// Returns the present metrics; `None` if no instance runs.
+    /// Returns the current metrics; `None` if no instance runs.
     pub(crate) fn now(&self) -> Option<Metrics> {
         self.0.load().as_ref().map(|metrics| metrics.borrow().clone())
     }

@@ -16,8 +16,8 @@ pub fn seed_elections(seed: u64) {
     STATE.set(Some(seed));
 }
 
-/// The thread's generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014). Its numbers only keep elections apart.
+/// The thread's generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014). Its numbers only randomize election timeouts.
 pub(crate) struct ThreadRandom;
 
 impl RngCore for ThreadRandom {

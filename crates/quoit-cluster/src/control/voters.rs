@@ -28,7 +28,7 @@ const fn voter_count(member_count: usize) -> usize {
 }
 
 /// Chooses one, three or five voters. The order of preference: fit candidates; candidates that are not
-/// leaving; candidates from locations with fewer chosen voters; present voters. An unfit voter stays until
+/// leaving; candidates from locations with fewer chosen voters; current voters. An unfit voter stays until
 /// a fit candidate can take its place, unless the number of voters would be even.
 ///
 /// A voter that is leaving stays one as long as fewer would vote without it. Handing over its data may

@@ -1,4 +1,5 @@
-//! The order and the size of live layouts: checked of stored ones, asserted of all others.
+//! Invariants of the order and the sizes of live layouts: checked for stored layouts, asserted for all
+//! others.
 
 use super::Layouts;
 use crate::NodeId;
@@ -46,7 +47,7 @@ impl Layouts {
         }
         let count = self.live.len();
         assert!(count > 0, "at least one layout is live");
-        // Two plans on one state have layouts of one version.
+        // Two plans that are based on the same state have layouts of the same version.
         assert!(
             has_rising_versions(&self.live) || planted!(AppliesOutdated),
             "live layouts are in the order of their versions"

@@ -1,7 +1,7 @@
 //! The phi accrual failure detector.
 //!
 //! Hayashibara, Défago, Yared, Katayama: "The phi accrual failure detector", SRDS 2004. Instead of a
-//! verdict, up or down, it computes how surprising the present silence is, given the intervals between
+//! verdict, up or down, it computes how surprising the current silence is, given the intervals between
 //! earlier signs of life: phi = -log10(probability that a sign of life comes later than now).
 
 use super::LivenessSettings;

@@ -204,9 +204,9 @@ impl ControlPlane {
     }
 
     /// Connects the control plane with the transport, and starts the node's background duties, which run
-    /// until the control plane is dropped. Registers the services of the control plane, decides who may
-    /// connect, and tells the transport the cluster and its members. The node can serve what it knows at
-    /// once. Changes become possible when enough other members answer.
+    /// until the control plane is dropped. Registers the services of the control plane, decides which nodes
+    /// may connect, and passes the identity of the cluster and its members to the transport. The node can
+    /// serve what it knows at once. Changes become possible when enough other members answer.
     pub fn connect(self: &Arc<Self>, internode: &Arc<Internode>) {
         self.link.connect(internode, &self.read());
         let service = Arc::new(ControlService { plane: Arc::downgrade(self) });
@@ -283,7 +283,7 @@ impl ControlPlane {
         }
     }
 
-    /// Returns the present state. No lock, no allocation, no shared counter.
+    /// Returns the current state. No lock, no allocation, no shared counter.
     #[must_use]
     pub fn read(&self) -> Snapshot {
         self.published.state.load()
@@ -296,7 +296,7 @@ impl ControlPlane {
         self.published.newest_version.load(Ordering::Acquire)
     }
 
-    /// Returns the present state, to keep.
+    /// Returns the current state, to keep.
     pub(crate) fn state(&self) -> Arc<State> {
         self.published.state.load_full()
     }
@@ -391,9 +391,9 @@ impl ControlPlane {
         *self.published.applied_index.borrow() == 0
     }
 
-    /// Returns true if others may have agreed on members that this node does not know: it belongs
-    /// to a cluster of several nodes and has no leader. A node that it does not know may be the
-    /// leader that would tell it.
+    /// Returns true if others may have agreed on members that this node does not know: it belongs to a
+    /// cluster of several nodes and has no leader. A node that it does not know may be the leader that would
+    /// send it those members.
     pub(crate) fn may_be_behind(&self) -> bool {
         self.read().members().count() > 1 && !self.group.has_leader()
     }

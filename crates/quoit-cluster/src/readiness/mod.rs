@@ -5,9 +5,9 @@
 //! has joined, and logs the reason and the remedies.
 //!
 //! A node that has just started may have a wrong clock. Where the last write wins, its writes would win
-//! against all others. So it waits until it has compared its time with another member. It serves once a
-//! member had the same time, or if it has heard of no member for some seconds. The transport deals with
-//! clocks that go wrong later.
+//! against all others. So it waits until it has compared its time with another member. It serves once the
+//! time of a member agrees with its own, or if it has heard of no member for some seconds. The transport
+//! handles clocks that become wrong later.
 
 mod words;
 
@@ -45,9 +45,9 @@ const SEED_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Readiness {
     /// The node serves.
     Serves,
-    /// The node will know within seconds; the reason of the wait.
+    /// The node will decide within seconds; contains the reason for the wait.
     Undecided(Arc<str>),
-    /// The node does not serve; the reason, and what the operator can do.
+    /// The node does not serve; contains the reason, and the remedy for the operator.
     Waits(Arc<str>),
 }
 
@@ -81,7 +81,7 @@ struct Evidence {
     /// True if the node is alone although it has seeds.
     is_unexpectedly_alone: bool,
     has_others: bool,
-    /// True if another member has had this node's time since the start.
+    /// True if the clock of another member has agreed with this node's clock since the start.
     is_in_time: bool,
     clocks: ClockComparison,
     /// Time since the start.
@@ -92,10 +92,11 @@ struct Evidence {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Verdict {
     Serves,
-    /// The node serves although no other member has told its time.
+    /// The node serves although no other member has sent its time.
     ServesUnchecked,
     UnexpectedlyAlone,
-    /// All members that the node has heard of have another time; the complaint of one of them.
+    /// The clocks of all members that the node has heard of differ from its own; contains the complaint of
+    /// one of them.
     Disagreed(Arc<str>),
     /// The node has heard of no member yet.
     NotCompared,

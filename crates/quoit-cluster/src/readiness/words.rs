@@ -18,7 +18,7 @@ pub(super) struct Seed {
 /// Answer of a seed about its cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum SeedAnswer {
-    /// No answer; the reason.
+    /// The seed did not answer, for this reason.
     Silent(String),
     /// The seed is the node that asks.
     Itself,
@@ -26,8 +26,8 @@ pub(super) enum SeedAnswer {
     KnowsIt,
     /// The seed's cluster has another member with the asking node's name; the identity of that member.
     Namesake(NodeId),
-    /// The seed's cluster has this many members, and the asking node is not one of them; 0 if
-    /// the seed does not tell.
+    /// The seed's cluster has this many members, and the asking node is not one of them; 0 if the seed does
+    /// not report the number.
     Members(u32),
 }
 
@@ -86,7 +86,8 @@ pub(super) fn unexpectedly_alone_text(name: &str, seeds: &[Seed]) -> String {
     )
 }
 
-/// Returns the reason why a node does not serve whose clock differs from all members that it has heard of.
+/// Returns the reason why a node does not serve if its clock differs from the clocks of all members that it
+/// has heard of.
 pub(super) fn apart_words(name: &str, complaint: &str) -> String {
     format!(
         "{name} does not serve clients: its clock differs from those of the other members, and where the \

@@ -126,8 +126,8 @@ impl State {
         Ok(buckets.get(bucket.bucket).map_or(type_props, |own| &own.effective))
     }
 
-    /// Returns true if values of the bucket are compressed when they are stored. For the request path: a
-    /// look at a flag while no bucket has compression enabled, else the cost of [`State::bucket_props`].
+    /// Returns true if values of the bucket are compressed when they are stored. For the request path: one
+    /// test of a flag while no bucket has compression enabled, else the cost of [`State::bucket_props`].
     #[must_use]
     pub fn compresses(&self, bucket: BucketRef<'_>) -> bool {
         self.buckets.may_compress && self.bucket_props(bucket).is_ok_and(|props| props.compresses())

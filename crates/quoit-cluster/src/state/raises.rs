@@ -1,6 +1,6 @@
 //! Raises of a bucket's `n_val`, until the added primaries have all records of the bucket.
 //!
-//! 1. A decision raises the `n_val` of a bucket. From then on the state tells how many of the first
+//! 1. A decision raises the `n_val` of a bucket. From then on the state records how many of the first
 //!    primaries have all records of the bucket. Reads treat the other primaries as fallbacks.
 //! 2. Each member reports that it knows the raise: it writes to all primaries by the new number.
 //! 3. When all members have reported that, each member hands over its records of the bucket to the added

@@ -19,10 +19,10 @@ const AHEAD_MAX: Duration = Duration::from_millis(500);
 pub(crate) enum ClockComparison {
     /// A peer has been connected since the start, so its clock is near this node's clock.
     Agreed,
-    /// No peer has been connected, and some connections were refused because of a clock, by either side;
-    /// the complaint of one of them.
+    /// No peer has been connected, and this node or a peer has refused connections because of a clock;
+    /// contains the complaint of one of them.
     Disagreed(Arc<str>),
-    /// No peer has told its time.
+    /// No peer has sent its time.
     NotCompared,
 }
 
@@ -49,19 +49,19 @@ impl Internode {
 pub(super) struct NodeTime<'n> {
     /// Name of the node.
     pub(super) name: &'n str,
-    /// Microseconds since 1970; `None` if the node tells no time.
+    /// Microseconds since 1970; `None` if the node sends no time.
     pub(super) unix_us: Option<u64>,
 }
 
 impl<'n> NodeTime<'n> {
-    /// The time that a peer has told in its greeting. Older nodes, and nodes without a clock to compare, tell
+    /// The time that a peer has sent in its greeting. Older nodes, and nodes without a clock to compare, send
     /// 0.
     pub(super) fn told(name: &'n str, unix_us: u64) -> Self {
         Self { name, unix_us: Some(unix_us).filter(|unix_us| *unix_us != 0) }
     }
 
-    /// Returns this node's complaint about the clock of a peer, which has just told its time; `None` if the
-    /// clock is right, or one of the two nodes tells no time.
+    /// Returns this node's complaint about the clock of a peer, which has just sent its time; `None` if the
+    /// clock is right, or one of the two nodes sends no time.
     ///
     /// Only a clock that is ahead is detected: if a greeting was long under way, its sender seems to be
     /// behind. Each of two nodes greets the other, so one of them notices the difference.

@@ -28,11 +28,12 @@ pub(super) struct Context {
     pub(super) peers: ArcSwap<BTreeMap<NodeId, Arc<Peer>>>,
     pub(super) jitter: Mutex<Jitter>,
     pub(super) inbounds: Inbounds,
-    /// Counts of this node's requests to peers that are members no more.
+    /// Counts of this node's requests to former peers.
     pub(super) retired_statistics: Mutex<PeerStatistics>,
     pub(super) log_limiter: LogLimiter,
     pub(super) suspension: SuspensionDetector,
-    /// Silence, in microseconds, after which a node counts as dead when no intervals of it are known.
+    /// Silence, in microseconds, after which a node counts as dead if no intervals between its signs of life
+    /// are known.
     pub(super) suspect_after_us: u64,
 }
 

@@ -111,7 +111,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Returns the fault that `what` did not come within `limit`.
+    /// Returns the fault of `what`, which did not arrive within `limit`.
     pub(super) const fn timeout(what: &'static str, limit: Duration) -> Fault {
         Fault::Timeout { what, after_ms: saturating_u64(limit.as_millis()) }
     }

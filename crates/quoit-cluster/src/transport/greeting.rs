@@ -287,7 +287,8 @@ fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
             return refusal(code::CLUSTER, text);
         }
     }
-    // Last, because only members of one cluster may tell each other that they are too old for it.
+    // This check comes last: only a member of the same cluster may be told that a node is too old for the
+    // cluster.
     if let Err(fault) = check_versions(context, &newcomer) {
         return refusal(code::OUTDATED, fault.to_string());
     }

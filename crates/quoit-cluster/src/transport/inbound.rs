@@ -148,8 +148,8 @@ impl Inbound {
         self.outbox.flush(inner, if is_only { Urgency::Now } else { Urgency::Soon });
     }
 
-    /// Waits until the requester accepts more of a stream: true. False if it accepts no more, because it
-    /// has cancelled the stream or the connection has ended.
+    /// Waits until the requester accepts more of a stream, and returns true. Returns false if it accepts no
+    /// more, because it has cancelled the stream or the connection has ended.
     pub(super) fn poll_ready(&self, request: &Request, task: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.outbox.lock();
         if !inner.is_open() {

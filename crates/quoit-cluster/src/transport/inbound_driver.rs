@@ -101,8 +101,9 @@ impl InboundDriver {
             if unwritten_bytes > unread_answer_bytes_max {
                 return Poll::Pending;
             }
-            // The timer may fire late: a process that stood still may first see requests that arrived
-            // meanwhile. Their sender has given them up, and other nodes rely on their not being served.
+            // The timer may fire late: a process that was suspended may first read requests that arrived
+            // meanwhile. Their sender has already failed them, and other nodes rely on their not being
+            // served.
             if let Err(fault) = self.check_silence(Instant::now()) {
                 return Poll::Ready(Err(fault));
             }

@@ -136,7 +136,7 @@ impl Inbounds {
         }
     }
 
-    /// Marks the present connections without TLS, which are to end.
+    /// Marks the current connections without TLS, which are to end.
     pub(super) fn outdate_plain(&self) {
         for member in self.members.lock().values_mut().filter(|member| !member.is_secured) {
             member.is_outdated = true;
@@ -163,7 +163,7 @@ impl Inbounds {
     }
 }
 
-/// A place in a bounded number of connections. Dropping it frees the place.
+/// A slot in a bounded number of connections. Dropping it frees the slot.
 struct CountedConnection<'a>(&'a AtomicU32);
 
 impl<'a> CountedConnection<'a> {
@@ -233,7 +233,8 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     } else {
         let inbound = driver.inbound();
         let earlier = inbounds.enter(&newcomer, is_secured, lane, &inbound);
-        // A node that dials can be dialed, so its peer need not wait for the end of the pause.
+        // A node that has dialed this node can be dialed too, so this node need not wait for the end of the
+        // pause.
         if let Some(peer) = context.peers.load().get(&newcomer.node_id) {
             peer.dial_now();
         }

@@ -32,7 +32,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-/// Pause after a failed accept, which mostly means that the process has no free file descriptors.
+/// Pause after a failed accept, which usually means that the process has no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Interval at which a node that was just started or resumed checks whether it has heard of its peers.
@@ -93,12 +93,12 @@ impl Internode {
         self.context.settings.boot_id
     }
 
-    /// Serves the connections that `listener` accepts. Its address becomes the address that the node tells
-    /// others, unless [`set_address`](Self::set_address) has set another.
+    /// Serves the connections that `listener` accepts. Its address becomes the address that the node
+    /// advertises to others, unless [`set_address`](Self::set_address) has set another.
     ///
     /// # Errors
     ///
-    /// If the listener cannot tell its address.
+    /// If the listener's address cannot be determined.
     pub fn serve(&self, mut listener: Box<dyn Listener>) -> std::io::Result<()> {
         let address = listener.local_address()?;
         let mut identity = self.context.identity.write();
@@ -155,7 +155,7 @@ impl Internode {
         &self.context.settings.security
     }
 
-    /// Marks the present connections without TLS from other nodes as outdated. Those that the other
+    /// Marks the current connections without TLS from other nodes as outdated. Those that the other
     /// nodes do not replace are ended, for one node after the other, so that this node is never cut
     /// off from all others. If the mode allows connections without TLS, the other nodes may make
     /// such connections again.
@@ -267,7 +267,7 @@ impl Internode {
         }
     }
 
-    /// Returns the counts of this node's requests to all peers together, present and former ones. They
+    /// Returns the counts of this node's requests to all peers together, current and former ones. They
     /// never decrease.
     #[must_use]
     pub fn peer_statistics(&self) -> PeerStatistics {
@@ -289,7 +289,7 @@ impl Internode {
 
     /// Prepares for the end of the process: accepts no more connections, tells other nodes to send no more
     /// requests, and waits until their requests are answered, at most `limit`. Returns true if all are
-    /// answered. The node's own calls go on.
+    /// answered. The node's own calls continue.
     pub async fn stop(&self, limit: Duration) -> bool {
         let inbounds = &self.context.inbounds;
         inbounds.stop();

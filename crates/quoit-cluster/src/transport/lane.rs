@@ -16,7 +16,7 @@ pub(super) struct LaneState {
     pub(super) outbox: Outbox<Calls>,
     /// Notified when the lane is to be dialed now.
     pub(super) wanted: Notify,
-    /// True if another connection is to replace the present one.
+    /// True if another connection is to replace the current one.
     is_outdated: AtomicBool,
     own_window: Window,
     frame_bytes_max: AtomicU32,
@@ -72,7 +72,7 @@ impl LaneState {
         inner.open(writer, failed_write);
     }
 
-    /// Makes the lane's task connect again and replace the present connection.
+    /// Makes the lane's task connect again and replace the current connection.
     pub(super) fn renew(&self) {
         self.is_outdated.store(true, Ordering::Relaxed);
         self.outbox.lock().wake_driver();
@@ -101,7 +101,7 @@ impl LaneState {
     }
 
     /// Fails the calls that were written to the connection with `error`. Calls that wait for the next
-    /// connection go on waiting.
+    /// connection keep waiting.
     pub(super) fn give_up_under_way(&self, error: &CallError) {
         let mut inner = self.outbox.lock();
         let position = inner.waits_from();

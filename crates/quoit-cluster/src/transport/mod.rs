@@ -70,10 +70,10 @@ use error::Fault;
 use quoit_wire::internode::{InternodeDecoder, LANE_LARGE, LANE_SMALL};
 use service::Services;
 
-/// Minimum room for a read, in bytes.
+/// Minimum buffer capacity for a read, in bytes.
 const READ_BYTES: usize = 16 * 1024;
-/// Maximum room made at once for a frame that is still arriving, in bytes: the length that a
-/// peer claims is not trusted.
+/// Maximum buffer capacity that is reserved at once for a frame that is still arriving, in bytes: the length
+/// that a peer claims is not trusted.
 const READ_BYTES_MAX: usize = 1024 * 1024;
 
 /// Connections of a peer by the size of messages, so that a small message never waits behind a large one.
@@ -108,7 +108,7 @@ impl Lane {
     }
 }
 
-/// Returns the room to make for the next read, in bytes.
+/// Returns the buffer capacity to reserve for the next read, in bytes.
 fn read_room(decoder: InternodeDecoder, input: &[u8]) -> usize {
     match decoder.missing_bytes(input) {
         Ok(missing_bytes) => missing_bytes.clamp(READ_BYTES, READ_BYTES_MAX),

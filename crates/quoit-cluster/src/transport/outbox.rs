@@ -5,8 +5,8 @@
 //! that are ready to run have appended ([`Urgency::Soon`]), so that one system call carries the
 //! messages of many tasks.
 //!
-//! Large payloads are not copied into the buffer: they stand in their own buffers between its bytes
-//! ([`SharedParts`]), and vectored writes send both.
+//! Large payloads are not copied into the buffer: they stay in their own buffers ([`SharedParts`]), and
+//! vectored writes send both in order.
 
 use super::statistics::Traffic;
 use parking_lot::{Mutex, MutexGuard};
@@ -37,7 +37,7 @@ pub(super) enum Urgency {
     Now,
 }
 
-/// State of knowledge about the bytes last given to a writer when it fails.
+/// Whether some of the bytes last given to a writer may have left when it fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FailedWrite {
     /// None of them have left: a system call that fails sends nothing.
@@ -77,7 +77,7 @@ enum Writer {
     /// There is no connection.
     Absent,
     Free(BoxWriter),
-    /// A task is writing, and will look at `pending` afterwards.
+    /// A task is writing, and will check `pending` afterwards.
     Busy,
     /// The peer accepts no more at the moment. The driver continues at `from`.
     Blocked {
@@ -93,7 +93,7 @@ enum Writer {
 struct Frames {
     /// All bytes except for large payloads.
     gathered: Vec<u8>,
-    /// Large payloads, by their places in `gathered`.
+    /// Large payloads, by their positions in `gathered`.
     shared: SharedParts,
 }
 
@@ -369,7 +369,7 @@ impl<T> Inner<T> {
         self.corked
     }
 
-    /// Ends the holding back. Called by the driver before [`Outbox::poll_drive`], which then writes.
+    /// Stops holding frames back. Called by the driver before [`Outbox::poll_drive`], which then writes.
     pub(super) fn uncork(&mut self) {
         self.corked = false;
         if !self.pending.is_empty() {

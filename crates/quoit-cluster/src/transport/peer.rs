@@ -50,7 +50,7 @@ pub struct Peer {
 #[derive(Default)]
 struct Refusals {
     last_at: Option<Instant>,
-    /// The trouble between the two nodes, its begin, and its description.
+    /// The trouble between the two nodes, its start, and its description.
     trouble: Option<(Trouble, Instant, Arc<str>)>,
 }
 
@@ -156,7 +156,8 @@ impl Peer {
     }
 
     /// Returns true if calls on the small lane have waited for far longer than the peer usually takes, and
-    /// none was answered meanwhile. Such a replica should not be asked, long before it is suspected.
+    /// none was answered meanwhile. Coordinators should avoid such a replica, long before the failure
+    /// detector suspects it.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         if self.small.pending_count() == 0 {
@@ -391,9 +392,9 @@ impl Peer {
         self.lane(lane).close(reason, error);
     }
 
-    /// Notes that a process of the peer is about to stop. It gets no new calls; calls under way
-    /// go on. A goodbye that arrives late says nothing about the next process, to which one lane
-    /// may be connected already.
+    /// Notes that a process of the peer is about to stop. It gets no new calls; calls under way continue. A
+    /// goodbye that arrives late says nothing about the next process, to which one lane may be connected
+    /// already.
     pub(super) fn said_goodbye(&self, boot_id: u64) {
         for lane in [Lane::Small, Lane::Large] {
             if self.boot_ids[lane.number() as usize].load(Ordering::Relaxed) != boot_id {
@@ -416,8 +417,8 @@ impl Peer {
         }
     }
 
-    /// Has connections without TLS replaced by connections with TLS, if the peer accepts those. Calls go
-    /// on.
+    /// Has connections without TLS replaced by connections with TLS, if the peer accepts those. Calls
+    /// continue.
     pub(crate) fn renew_plain(&self) {
         for lane in [Lane::Small, Lane::Large] {
             if self.plain_lanes[lane.number() as usize].load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Choice of the changes of a peer's state that are logged: that it is down, and that it is back.
+//! Decides when to log that a peer is down, and that it is back.
 
 use super::error::Fault;
 use quoit_wire::internode::code;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// if its disk or its processors are busy.
 const JOINING_PATIENCE: Duration = Duration::from_secs(60);
 
-/// State of one peer in the log.
+/// Reachability of one peer, as it was logged.
 #[derive(Default)]
 pub(super) struct Reachability {
     down_since: Option<Instant>,

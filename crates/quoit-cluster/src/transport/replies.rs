@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 pub struct Reply {
     /// An encoded message of the kind that the method defines.
     pub header: Bytes,
-    /// Bytes that are not a message, mostly a value.
+    /// Bytes that are not a message, usually a value.
     pub payload: Bytes,
     /// True if no more answers of this call follow.
     pub last: bool,
@@ -32,9 +32,9 @@ pub trait LateFailureListener: Send + Sync {
     fn failed(&self, note: Bytes);
 }
 
-/// Gathers answers of several calls. Dropping it abandons the calls: later answers are discarded, and
-/// streams are cancelled. Other calls still take effect at the called node, because a write must go on
-/// when its coordinator no longer waits for it.
+/// Gathers answers of several calls. Dropping it abandons the calls: later answers are discarded, and streams
+/// are cancelled. Other calls still take effect at the called node, because a write must continue when its
+/// coordinator no longer waits for it.
 ///
 /// Costs one allocation for up to four calls.
 #[derive(Default)]
@@ -134,7 +134,7 @@ impl Replies {
         self.sink.gathered.lock().open_count
     }
 
-    /// Abandons the calls, but has `told` informed of a failure of one of them.
+    /// Abandons the calls. If one of them fails later, `told` is notified with `note`.
     pub fn leave(self, told: Arc<dyn LateFailureListener>, note: Bytes) {
         self.sink.gathered.lock().late = Some(LateFailureNote { told, note });
     }

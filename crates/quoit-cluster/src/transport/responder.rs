@@ -39,9 +39,9 @@ impl Responder {
         }
     }
 
-    /// Waits until the requester accepts more of a stream: true. Returns false if it accepts no more,
-    /// because it has cancelled the call or the connection has ended; the service should stop then. A call
-    /// without a stream is always ready while its connection lasts.
+    /// Waits until the requester accepts more of a stream, and returns true. Returns false if it accepts no
+    /// more, because it has cancelled the call or the connection has ended; the service should stop then. A
+    /// call without a stream is always ready while its connection lasts.
     pub async fn ready(&self) -> bool {
         poll_fn(|task| self.inbound.poll_ready(&self.request, task)).await
     }

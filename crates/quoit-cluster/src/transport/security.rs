@@ -115,7 +115,7 @@ pub struct LinkSecurity {
     plain: PlainLinks,
 }
 
-/// Place of the file for a certificate that a token has brought.
+/// Location of the file for a certificate that was obtained with a token.
 struct CertificateFile {
     directory: PathBuf,
     name: &'static str,
@@ -166,7 +166,7 @@ impl LinkSecurity {
     }
 
     /// Shows a certificate that another cluster has issued, and trusts that cluster's authorities. `keep`
-    /// stores the certificate before, while its file can't be removed. If that fails, nothing changes.
+    /// first stores the certificate; meanwhile its file can't be removed. If that fails, nothing changes.
     pub(crate) fn set_first_keys<E: From<TlsError>>(
         &self,
         identity: Identity,
@@ -184,9 +184,9 @@ impl LinkSecurity {
     }
 
     /// Shows the certificate `keys` of the node's own cluster, and removes the file. Returns false and
-    /// changes nothing if the node has the certificate of another cluster that it joins: that certificate
-    /// may have come while `keys` were made, and with keys of its former cluster the other one would never
-    /// let it in.
+    /// changes nothing if the node has the certificate of another cluster that it joins: that certificate may
+    /// have arrived while `keys` were made, and with keys of its former cluster the node could never join the
+    /// other one.
     pub(crate) fn set_own_keys(&self, keys: LinkKeys) -> bool {
         let joins = self.joins.lock();
         if joins.is_some() {
@@ -208,7 +208,7 @@ impl LinkSecurity {
     }
 
     /// Writes a certificate and its key into the file, readable only by its owner. When this returns, the
-    /// certificate survives the loss of power: the token that has brought it may serve no second time.
+    /// certificate survives the loss of power: the node may not be able to use its token a second time.
     pub(crate) fn keep(&self, pem: &str) -> Result<(), DiskError> {
         let Some(CertificateFile { directory, name }) = &self.file else { return Ok(()) };
         let disk = RealDisk::open(directory)?.with_private_files();
@@ -279,7 +279,7 @@ impl LinkSecurity {
         }
         let keys = self.keys();
         if mode == InternodeTlsMode::Both {
-            // The first byte tells TLS from a greeting. The chained reader returns it again.
+            // The first byte distinguishes TLS from a greeting. The chained reader returns it again.
             let first = stream.reader.read_u8().await?;
             let seen = Cursor::new(vec![first]);
             stream.reader = Box::new(seen.chain(stream.reader));

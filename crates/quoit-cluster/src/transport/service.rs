@@ -18,7 +18,7 @@ pub struct IncomingRequest {
     pub method: u16,
     /// An encoded message of the kind that the method defines.
     pub header: Bytes,
-    /// Bytes that are not a message, mostly a value.
+    /// Bytes that are not a message, usually a value.
     pub payload: Bytes,
     /// True if the node is a guest, whose membership was not checked.
     pub is_guest: bool,

@@ -56,7 +56,7 @@ impl InternodeSettings {
     }
 }
 
-/// The clock that a node tells others and compares with theirs.
+/// The clock whose time a node sends to others and compares with theirs.
 #[derive(Clone)]
 pub struct NodeClock(pub Arc<dyn Clock>);
 
@@ -69,8 +69,8 @@ impl fmt::Debug for NodeClock {
 /// Bounds of connections between nodes.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Longest frame that is sent or accepted, in bytes: room for the largest object with all its
-    /// siblings, twice.
+    /// Longest frame that is sent or accepted, in bytes: enough for the largest object with all its siblings,
+    /// twice.
     pub frame_bytes_max: u32,
     /// Bytes of requests without a last answer on a connection of the small lane.
     pub small_window_bytes: u64,

@@ -65,7 +65,7 @@ impl Trust {
         self.authorities.len() > 1
     }
 
-    /// Returns the given members that the present step of the rotation waits for.
+    /// Returns the given members that the current step of the rotation waits for.
     pub(crate) fn awaited(&self, members: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
         let Some(newest) = self.newest().map(|newest| newest.fingerprint()) else {
             return Vec::new();

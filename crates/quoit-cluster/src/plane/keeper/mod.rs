@@ -1,8 +1,8 @@
 //! Background duties of a node.
 //!
-//! In every round the node tells its transport who its peers are, reports its start to the other members
-//! until enough of them have recorded it, and keeps its own entry among the members up to date. If it
-//! leads, it also adjusts the voters. A round runs after each new state, and twice a second otherwise.
+//! In every round the node gives its transport the list of its peers, reports its start to the other members
+//! until enough of them have recorded it, and keeps its own entry among the members up to date. If it leads,
+//! it also adjusts the voters. A round runs after each new state, and twice a second otherwise.
 
 mod leading;
 
@@ -56,10 +56,10 @@ struct Keeper {
     fence: Option<(Fence, u64)>,
     /// Time of the first report.
     fenced_since: Instant,
-    /// Since when nodes are unreachable. Updated in every round, whether the node leads or not, so that a
-    /// new leader does not act on what it saw when it led before.
+    /// Times since which nodes are unreachable. Updated in every round, whether the node leads or not, so
+    /// that a new leader does not act on what it saw when it led before.
     away: BTreeMap<NodeId, Instant>,
-    /// Since when removed nodes have the entry that removes them.
+    /// Times since which removed nodes have the entry that removes them.
     informed: BTreeMap<NodeId, Instant>,
     leaderless_since: Option<Instant>,
     /// Reason why the node's own entry could not be updated. Logged once.
@@ -279,8 +279,8 @@ impl Keeper {
             || self.internode.peer(node).is_some_and(|peer| peer.is_up())
     }
 
-    /// Asks the other members whether this node was removed while it was away, or its join was dropped.
-    /// They do not tell it otherwise. Acts on the answer, and returns true if so.
+    /// Asks the other members whether this node was removed while it was away, or its join was dropped. They
+    /// do not report it unless asked. Acts on the answer, and returns true if so.
     async fn ask_standing(&self, plane: &ControlPlane, state: &State) -> bool {
         let own = state.members().get(state.node_id());
         let waits = own.is_some_and(|own| own.status == MemberStatus::Joining);

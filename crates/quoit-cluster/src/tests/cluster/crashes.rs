@@ -49,7 +49,7 @@ async fn nobody_agrees_without_a_majority_and_reading_goes_on() {
     let error = cluster.control(1).set_bucket_props(untyped("b"), &change).await.unwrap_err();
     assert!(error.to_string().contains("no leader"), "{error}");
     assert_eq!(n_val(&cluster, 1), 2);
-    // A change without an agreement may still take effect when a majority is back.
+    // A change that found no majority may still take effect when the majority is back.
     cluster.start(2).await;
     set(&cluster, 1, 5).await;
     cluster.start(3).await;
@@ -180,7 +180,7 @@ async fn follower_of_a_leader_that_has_lost_its_majority_knows_that_it_is_cut_of
         }
     }
     cluster.until("both know it", || alone.into_iter().all(is_cut_off)).await;
-    // The old leader goes on with its heartbeats, and its follower hears them.
+    // The old leader keeps sending heartbeats, and its follower hears them.
     for _ in 0..20 {
         sleep(Duration::from_millis(500)).await;
         assert!(alone.into_iter().all(is_cut_off), "a majority is out of reach");

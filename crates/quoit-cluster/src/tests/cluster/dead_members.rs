@@ -218,7 +218,7 @@ async fn remedies_unblock_changes_whenever_a_member_dies() {
     }
 }
 
-/// Without the mark the other members wait.
+/// The other members wait for a member that is not marked as down.
 #[tokio::test(start_paused = true)]
 async fn member_that_died_unmarked_is_waited_for() {
     for course in [Course::Valid, Course::Leaving, Course::Exiting] {

@@ -66,7 +66,7 @@ async fn changes_are_made_on_any_node_and_seen_there_at_once() {
         let props = cluster.control(number).bucket_props(untyped(&bucket)).unwrap();
         assert_eq!(props.n_val, u32::from(number));
     }
-    // Each node builds on what another one has just done.
+    // The change of each node depends on a change that another node has just made.
     cluster.control(2).create_type(b"u", &updates(json!({}))).await.unwrap();
     cluster.control(3).activate_type(b"u").await.unwrap();
     cluster.control(1).update_type(b"u", &updates(json!({"n_val": 1}))).await.unwrap();

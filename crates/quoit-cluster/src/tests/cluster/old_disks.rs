@@ -27,7 +27,7 @@ async fn node_with_a_restored_copy_of_its_disk_does_not_take_part() {
         .await
         .unwrap_err();
     assert!(error.to_string().contains("an old copy"), "{error}");
-    // The other nodes go on.
+    // The other nodes continue.
     cluster.control(1).set_bucket_props(untyped("b"), &updates(json!({"n_val": 2}))).await.unwrap();
 }
 

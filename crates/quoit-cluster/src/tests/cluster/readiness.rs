@@ -55,7 +55,7 @@ async fn a_member_that_lost_its_disk_waits_and_says_how_to_replace_its_old_self(
     let wiped = watched(&cluster, 3, &[1, 2]);
     until_says(&cluster, &wiped, "`cluster force-replace n3@test NEW-NAME`").await;
     assert!(reason(&wiped).contains("has a member n3@test with another identity (0303"));
-    // The other nodes have the same explanation.
+    // The other nodes report the same reason.
     let internode = cluster.control(1).link().internode().unwrap();
     let peer = internode.peer(id(3)).unwrap();
     let told = || peer.trouble().is_some_and(|words| words.contains("lost its data directory"));

@@ -1,4 +1,4 @@
-//! Clusters that go on with copies of all members' control files.
+//! Clusters that continue with copies of all members' control files.
 
 use super::*;
 use crate::tests::{untyped, updates};
@@ -25,7 +25,7 @@ fn n_vals(cluster: &TestCluster) -> Vec<u32> {
 async fn until_all_vote(cluster: &TestCluster) {
     let voter_count = || cluster.control(1).voters_and_starts().unwrap().0.nodes.len();
     cluster.until("all vote", || voter_count() == 3).await;
-    // The former voters count as well until a second entry of the log.
+    // The votes of the former voters count as well until a second entry of the log is committed.
     sleep(Duration::from_secs(5)).await;
 }
 

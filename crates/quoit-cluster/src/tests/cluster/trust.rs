@@ -107,7 +107,7 @@ async fn tokens_that_are_used_up_revoked_or_of_another_cluster_let_nobody_in() {
     assert!(cluster.state(3).members().count() == 1, "it is alone as before");
 }
 
-/// The answer that brought a node its certificate may be lost.
+/// The answer with a node's certificate may be lost.
 #[tokio::test(start_paused = true)]
 async fn a_used_up_token_serves_again_the_node_that_has_used_it_and_no_other() {
     let mut cluster = TestCluster::machines(3);

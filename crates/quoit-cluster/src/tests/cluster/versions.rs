@@ -109,7 +109,7 @@ async fn members_that_go_back_to_version_1_are_waited_for_again() {
 async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
     let mut cluster = with_sets(3, |_| new()).await;
     cluster.crash(3);
-    // A program of version 1 tells its version in greetings only.
+    // A program of version 1 sends its version only in greetings.
     let host = cluster.network.host("n3");
     let listener = host.bind(&address(3)).await.unwrap();
     let silent = InternodeSettings {

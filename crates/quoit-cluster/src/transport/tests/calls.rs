@@ -184,7 +184,7 @@ async fn as_much_is_under_way_as_the_window_allows_and_no_more() {
     assert!(replies.next().await.unwrap().1.is_ok());
 }
 
-/// If the requester did not count it, the other side would end the connection and all calls on it.
+/// If the requester did not count the header, the other side would end the connection and all calls on it.
 #[tokio::test(start_paused = true)]
 async fn the_header_of_a_request_counts_towards_the_window() {
     let network = MemoryNetwork::default();

@@ -69,7 +69,7 @@ async fn an_address_at_which_another_node_answers_now_is_found_out() {
     assert!(trouble.contains("(n2), not 0303030303"), "{trouble}");
 }
 
-/// Settings of a node whose clock stands at `SECS` seconds.
+/// Settings of a node whose clock shows `SECS` seconds.
 fn at<const SECS: u64>(number: u8) -> InternodeSettings {
     let clock = NodeClock(Arc::new(ManualClock::at(SECS * 1_000_000)));
     InternodeSettings { clock: Some(clock), ..settings(number) }
@@ -91,7 +91,7 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
         assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
         assert!(peer.trouble_for(Trouble::Clock, Duration::ZERO).is_some());
         assert!(peer.trouble_for(Trouble::DuplicateIdentity, Duration::ZERO).is_none());
-        // A node that tells no time is accepted.
+        // A node that sends no time is accepted.
         echo(&one.peer(id(3)).unwrap(), b"x").await.unwrap();
         assert!(!peer.is_up());
     }

@@ -77,7 +77,7 @@ async fn a_node_that_shows_the_certificate_of_another_is_refused() {
     until("it is refused", || peer.trouble().is_some()).await;
     let trouble = peer.trouble().unwrap();
     assert!(trouble.contains("the certificate is that of node 0303"), "{trouble}");
-    // From the other side, it is dialed as n2 and proves to be n3.
+    // In the other direction, the node that is dialed as n2 proves to be n3.
     one.set_peers(&members(&[1, 2]));
     let peer = one.peer(id(2)).unwrap();
     until("it is found out", || peer.trouble().is_some()).await;
@@ -163,7 +163,7 @@ async fn connections_get_tls_while_calls_are_under_way_and_none_fails() {
     assert_eq!(peer.statistics().connected_count, 4, "two lanes, each connected twice");
 }
 
-/// An unanswered call does not keep the old connection: the connection ends, and later calls go on.
+/// An unanswered call does not keep the old connection: the connection ends, and later calls use the new one.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_fall_silent_is_replaced_after_a_time() {
     let network = MemoryNetwork::default();
@@ -267,7 +267,7 @@ impl Service for Asks {
 }
 
 /// All first bytes that do not begin a handshake, and handshakes with a damaged byte at the beginning, end
-/// the connection without an answer of the internode protocol. The node goes on.
+/// the connection without an answer of the internode protocol. The node keeps running.
 #[tokio::test(start_paused = true)]
 async fn prodding_before_the_handshake_is_answered_with_nothing_but_alerts() {
     let network = MemoryNetwork::default();
