@@ -1,14 +1,14 @@
 //! Space for large requests while they arrive.
 //!
-//! The length of a request is known when it begins, but it is a claim of the client, so the buffer does not
-//! have that size at once. It grows to at most [`GROWTH_MAX`] times the bytes that have arrived, and the
-//! memory budget counts all of it. So a client makes a node reserve 50 MB only by sending at least 6. Of a
-//! request that arrives whole, about a third is copied when its buffer grows; the allocator moves blocks of
-//! 4 MiB and more without copying them.
+//! A request begins with its length, but that is only a claim of the client, so the node does not allocate
+//! the whole buffer at once. The buffer grows to at most [`GROWTH_MAX`] times the bytes that have arrived,
+//! and the memory budget counts the whole buffer. A client thus makes a node reserve 50 MB only by sending at
+//! least 6. About a third of a request that arrives completely is copied when its buffer grows; the allocator
+//! moves blocks of 4 MiB and more without copying them.
 
 /// Largest size of a buffer as a multiple of the bytes that have arrived.
 const GROWTH_MAX: usize = 8;
-/// Multiple to which a buffer grows that will grow again.
+/// Growth factor of a buffer that will grow again.
 const GROWTH: usize = 4;
 /// Bytes that count as arrived when a request begins.
 const START_BYTES: usize = 16 * 1024;
@@ -16,14 +16,15 @@ const START_BYTES: usize = 16 * 1024;
 pub(crate) const READ_BYTES_MAX: usize = 256 * 1024;
 
 /// The next size of the buffer of a request of `whole_bytes`, of which `arrived_bytes` have arrived and fill
-/// the buffer. Each step but the first doubles the size at least: a buffer that is asked for less doubles as
-/// well, and would exceed the request.
+/// the buffer. Each step except the first at least doubles the size. A buffer doubles even if it is asked to
+/// grow less, and could then exceed the size of the request.
 pub(crate) fn next_capacity(arrived_bytes: usize, whole_bytes: usize) -> usize {
     let arrived_bytes = arrived_bytes.max(START_BYTES);
     if whole_bytes <= arrived_bytes.saturating_mul(GROWTH_MAX) {
         whole_bytes
     } else if whole_bytes < arrived_bytes.saturating_mul(GROWTH * GROWTH) {
-        // The next step is the last one. It copies least if it is large.
+        // The step after this one is the last. The smaller the buffer is before it, the fewer bytes it
+        // copies.
         whole_bytes.div_ceil(GROWTH)
     } else {
         arrived_bytes.saturating_mul(GROWTH)

@@ -136,8 +136,8 @@ pub struct ServerContext {
     pub memory: Arc<MemoryBudget>,
     /// Permits for CPU-heavy answers, such as all statistics, so that one is made at a time.
     pub heavy: Semaphore,
-    /// Threads for long work; started when many clients need it for the first time. `None` inside if the
-    /// system gave no thread.
+    /// Threads for long work; started when many clients need it for the first time. The inner value is `None`
+    /// if the system could not start a thread.
     low_priority: OnceLock<Option<LowPriority>>,
     /// Protocol Buffers connections open and opened.
     pub pb_connections: ConnectionCounts,
@@ -149,7 +149,7 @@ pub struct ServerContext {
     pub jobs: Arc<Jobs>,
     /// Engine that runs scripts; `None` if scripts are switched off.
     scripts: Option<Arc<dyn ScriptEngine>>,
-    /// Says if clients are answered. The administration API and statistics always answer.
+    /// Gate that decides whether clients are answered. The administration API and statistics always answer.
     pub readiness: ReadinessGate,
     /// Replication from other clusters; set once the node serves.
     pub replication: OnceLock<Arc<Replication>>,
@@ -208,7 +208,7 @@ impl ServerContext {
         }
     }
 
-    /// Returns the threads for long work of clients, or `None` if the system gave no thread.
+    /// Returns the threads for long work of clients, or `None` if the system could not start a thread.
     pub(crate) fn low_priority(&self) -> Option<&LowPriority> {
         let start = || {
             let started = LowPriority::start("long-work");

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quoit_model::index_integer::IndexInteger;
 use quoit_model::object::{IndexEntry, IndexTerm};
 
-/// Reasons for which an entry is invalid. The order is the one in which clients are told of several.
+/// Reasons why an entry is invalid. Several faults are reported to clients in this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum IndexFault {
     /// The term of an `_int` field is not an integer, or is too large.

@@ -21,7 +21,7 @@ pub(crate) enum Terms {
     Range(Bytes, Bytes),
 }
 
-/// Reasons for which a query is invalid.
+/// Reasons why a query is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum QueryFault {
     /// The field or a term is invalid.

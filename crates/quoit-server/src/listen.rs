@@ -44,7 +44,7 @@ pub enum Protocol {
 ///
 /// # Errors
 ///
-/// Those of the system, for example when the port is in use.
+/// Errors of the system, for example when the port is in use.
 pub fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted node must not wait until connections of the previous process have timed out.
@@ -58,7 +58,7 @@ pub fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
 ///
 /// # Errors
 ///
-/// Those of the system, for example when the file system does not support sockets.
+/// Errors of the system, for example when the file system does not support sockets.
 pub fn bind_local(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
@@ -250,7 +250,7 @@ mod tests {
     fn an_idle_connection_needs_no_more_than_two_pages_for_its_future() {
         const BYTES_MAX: usize = 8 * 1024;
         let (of_pb, of_http) = (future_bytes(pb::serve), future_bytes(http::serve));
-        // Box what has made it larger, if that is not part of most requests.
+        // If this fails, box the futures that have grown, unless they are part of most requests.
         assert!(of_pb <= BYTES_MAX && of_http <= BYTES_MAX, "{of_pb}, {of_http} bytes");
     }
 }

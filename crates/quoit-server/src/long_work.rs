@@ -42,8 +42,8 @@ impl ObjectRead<'_> {
 }
 
 impl ServerContext {
-    /// True if a read has to run aside: many large requests and answers are in progress, and this object is
-    /// large.
+    /// True if a read has to run on a thread of low priority: many large requests and answers are in
+    /// progress, and this object is large.
     pub(crate) fn reads_at_low_priority(
         &self,
         size_bytes_max: impl FnOnce() -> Option<u64>,
@@ -55,7 +55,7 @@ impl ServerContext {
     ///
     /// # Errors
     ///
-    /// Those of the read; `Overload` while the process ends.
+    /// Errors of the read; `Overload` while the process ends.
     pub(crate) async fn get_low_priority(
         &self,
         read: ObjectRead<'_>,

@@ -1,11 +1,11 @@
-//! Switch that determines if the node serves clients.
+//! Switch that determines whether the node serves clients.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Switch that determines if the node serves clients. Connections check it for each request. It is open at
-/// first.
+/// Switch that determines whether the node serves clients. Connections check it for each request. It is open
+/// at first.
 #[derive(Debug, Default)]
 pub struct ReadinessGate {
     is_closed: AtomicBool,

@@ -10,14 +10,14 @@ use std::cell::RefCell;
 
 /// Space in a buffer for the first bytes of a request.
 const READ_BYTES: usize = 8 * 1024;
-/// A larger buffer of a request is freed instead of given back, in bytes. Buffers are counted without what
-/// stored values refer to.
+/// A larger buffer of a request is freed instead of given back, in bytes. The part of a buffer that stored
+/// values refer to does not count.
 const READ_BYTES_MAX: usize = 16 * 1024;
 /// Buffers of answers up to this size stay with their connection, in bytes. Answers to puts need no more,
 /// and many puts wait for a sync at the same time.
 const OWN_ANSWER_BYTES_MAX: usize = 512;
-/// A larger buffer of answers is freed instead of given back, in bytes, so that a few do not take the room of
-/// all buffers of requests.
+/// A larger buffer of answers is freed instead of given back, in bytes, so that a few do not use up the space
+/// for all buffers of requests.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of all spare buffers of a thread. Further buffers are freed.
 const SPARE_BYTES_MAX: usize = 256 * 1024;
@@ -38,7 +38,7 @@ thread_local! {
 }
 
 impl SpareBuffers {
-    /// Counts a buffer that is given back. Returns false if there is no room for it.
+    /// Counts a buffer that is given back. Returns false if it exceeds the limit of the thread.
     const fn takes(&mut self, capacity: usize) -> bool {
         let takes = capacity <= SPARE_BYTES_MAX - self.spare_bytes;
         if takes {

@@ -75,12 +75,12 @@ impl Stream {
         }
     }
 
-    /// Writes as much as the system takes at once, without charging the task's cooperative budget. Returns
-    /// 0 over TLS, because a TLS record can only be made when there is room for it.
+    /// Writes as much as the system takes at once, without charging the task's cooperative budget. Returns 0
+    /// over TLS, because a TLS record can only be made when the system can take it.
     ///
     /// # Errors
     ///
-    /// Those of the system, except for a full buffer, which gives 0.
+    /// Errors of the system, except for a full buffer, for which the result is 0.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let written = match self {
             Self::Tcp(stream) => stream.try_write(bytes),

@@ -125,7 +125,7 @@ mod tests {
         let mut input = BytesMut::with_capacity(ROOM);
         let mut turn = TurnBudget::new();
         client.write_all(&[7; 3 * ROOM]).await.expect("it can be written to");
-        // The first read waits until the runtime has looked at the network.
+        // The first read waits until the runtime has polled the network.
         socket.read(&mut input, ROOM).await.expect("bytes have arrived");
         turn.go_on(&mut socket).await;
 

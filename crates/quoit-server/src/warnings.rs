@@ -14,7 +14,7 @@ impl ServerContext {
         self.store.control().read().security().is_enabled()
     }
 
-    /// Changes if clients without TLS are served without a login while security is on. When that is
+    /// Changes whether clients without TLS are served without a login while security is on. When that is
     /// switched off, returns the addresses of the clients that were served so.
     pub fn serve_clear(&self, serves: bool) -> Vec<String> {
         self.gate.serve_clear(self.store.control(), serves);

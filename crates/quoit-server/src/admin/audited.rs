@@ -36,8 +36,8 @@ pub(super) fn record(
     });
 }
 
-/// Records a change that was requested in a way that is refused to everyone or from elsewhere. Its body is
-/// not recorded. `names` is the whole path below `/admin`.
+/// Records a change whose request was refused because of its form or its origin. Its body is not recorded.
+/// `names` is the whole path below `/admin`.
 pub(super) fn record_refused(
     connection: &HttpConnection,
     method: Method,

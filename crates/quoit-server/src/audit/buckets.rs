@@ -25,7 +25,7 @@ impl AuditedBuckets {
         self.types.is_empty()
     }
 
-    /// True if operations on this bucket are recorded. Costs at most two look-ups and no allocation.
+    /// True if operations on this bucket are recorded. Costs at most two lookups and no allocation.
     #[must_use]
     pub fn has(&self, bucket: BucketRef<'_>) -> bool {
         match self.types.get(bucket.bucket_type) {

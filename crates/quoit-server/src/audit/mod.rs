@@ -1,10 +1,10 @@
 //! The audit log: which user did what, as one JSON object for each line.
 //!
-//! It records changes by operators (such as security, properties and layout), including refused ones;
-//! changes of properties by clients; refused logins and operations of clients; and requests for changes of
-//! either kind that are refused before they are looked at, for example because a web page sends them. Of
-//! each kind of refusal it records at most a few in a second, so that strangers can't rotate all other lines
-//! away. The file is rotated by size, and only the user of the node may read it.
+//! It records changes by operators (such as security, properties and layout), including refused ones; changes
+//! of properties by clients; refused logins and operations of clients; and requests for changes of either
+//! kind that are refused before they are examined, for example because a web page sends them. Of each kind of
+//! refusal it records at most a few in a second, so that strangers can't rotate all other lines away. The
+//! file is rotated by size, and only the user of the node may read it.
 //!
 //! The task that makes a change writes its line, with one system call, before the change is answered. The
 //! line is not synced: the log may lose its end in a power loss. A line that could not be written is
@@ -54,7 +54,8 @@ pub struct AuditLog {
     logins: RefusalRate,
     operations: RefusalRate,
     changes: RefusalRate,
-    /// Of changes of properties by clients, apart from `changes`, which operators and their attackers make.
+    /// Limit of the records of refused property changes by clients. Separate from `changes`, which limits the
+    /// records of refused requests to the administration API.
     props: RefusalRate,
 }
 

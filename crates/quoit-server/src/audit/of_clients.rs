@@ -87,7 +87,7 @@ impl AuditLog {
         self.record(&AuditEntry { outcome, details: change.details(usize::MAX), ..by });
     }
 
-    /// Records a change of properties that was refused before it was looked at, at most a few in a second.
+    /// Records a change of properties that was refused before it was examined, at most a few in a second.
     /// `by` has the user and address. A long reason is cut.
     pub(crate) fn record_refused_props(
         &self,
@@ -150,8 +150,8 @@ impl AuditLog {
         });
     }
 
-    /// True if a change that was refused before it was looked at is to be recorded. Callers check it first,
-    /// so that other such changes cost nothing more; they are only counted.
+    /// True if a change that was refused before it was examined is to be recorded. Callers check it first, so
+    /// that other such changes cost nothing more; they are only counted.
     pub(crate) fn records_refused_change(&self) -> bool {
         self.is_on() && self.changes.has_room(Instant::now())
     }

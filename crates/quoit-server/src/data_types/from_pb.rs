@@ -8,7 +8,7 @@ use quoit_wire::messages::{
 };
 use thiserror::Error;
 
-/// Reasons for which a message is not an operation.
+/// Reasons why a message is not an operation.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum UpdateFault {
     /// No operation is set.

@@ -18,14 +18,14 @@ const SORTED_BYTES_MAX: usize = 4 << 20;
 const ITEM_BYTES_MIN: usize = 6;
 /// Number of distinct elements of less than two bytes.
 const SHORTER_COUNT_MAX: usize = 257;
-/// Memory of names and places as a multiple of the stored size. The names take as much as is stored, and a
-/// place takes 20 bytes for each item of at least [`ITEM_BYTES_MIN`]. Neither vector grows.
+/// Memory of names and positions as a multiple of the stored size. The names take as much as is stored, and a
+/// position takes 20 bytes for each item of at least [`ITEM_BYTES_MIN`]. Neither vector grows.
 const ORDER_COPIES: usize = 5;
 /// Size in bytes of the items that are sorted on the current thread. Sorting more would delay other
 /// requests of the thread.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// Place of an item in the encoded text.
+/// Position of an item in the encoded text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct ItemPlace {
     /// Range of the name in `names`.
@@ -53,7 +53,7 @@ pub(crate) struct Stopping;
 pub(crate) struct TextCopies(pub(crate) usize);
 
 impl ItemOrder {
-    /// Creates the order for a value of `size_bytes` in the store, whose items follow the present contents
+    /// Creates the order for a value of `size_bytes` in the store, whose items follow the current contents
     /// of the buffer `out`; `None` if it stays unsorted.
     pub(crate) fn of(size_bytes: usize, out: &[u8]) -> Option<Self> {
         (size_bytes <= SORTED_BYTES_MAX).then(|| Self {
@@ -84,8 +84,8 @@ impl ItemOrder {
     }
 
     /// Sorts the items, which fill the buffer from `start` on, and puts a separator between them. Large
-    /// values are sorted on a thread for long work. After an error the buffer has only what was before the
-    /// items.
+    /// values are sorted on a thread for long work. After an error the buffer contains only the bytes before
+    /// the items.
     pub(crate) async fn sort_aside(
         self,
         out: &mut Vec<u8>,

@@ -10,14 +10,14 @@ use quoit_model::props::Datatype;
 
 /// Text of an element as a multiple of its bytes: a control character takes six bytes, as `\u0001`.
 const ESCAPED_COPIES: usize = 6;
-/// Memory of the text of elements as a multiple of their stored size, with what is between them.
+/// Memory of the text of elements, including separators, as a multiple of their stored size.
 const TEXT_COPIES: usize = ESCAPED_COPIES + 1;
 
 /// A value of [`append_value`](super::append_value) that is being written.
 pub struct StreamedJson<'o> {
     out: &'o mut Vec<u8>,
     reservation: &'o mut MemoryReservation,
-    /// The reason for which nothing is written.
+    /// The reason why nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
     start: usize,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const JSON_LINES: &[u8] = b"application/x-ndjson";
 /// Interval at which a reader that follows gets its position while there are no changes.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Size of the gathered lines, in bytes, from which on they are sent.
+/// Size of the gathered lines, in bytes, at which they are sent.
 const PIECE_BYTES: usize = 64 << 10;
 const US_PER_SEC: u64 = 1_000_000;
 
@@ -33,7 +33,7 @@ impl HttpConnection {
         let asked = asked(bucket, query, self.context.store.clock().unix_us())?;
         self.hold_pieces()?;
         let mut stream = self.context.store.change_feeds().begin(asked).map_err(refused)?;
-        // The first step finds out if the node still keeps the changes after the reader's position.
+        // The first step finds out whether the node still keeps the changes after the reader's position.
         let first = self.unless_gone(Box::pin(stream.next())).await?;
         let mut batch = first.map_err(refused)?;
         reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON_LINES).stream();

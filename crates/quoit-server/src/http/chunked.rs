@@ -35,7 +35,7 @@ impl ChunkedBody {
         self.body.len()
     }
 
-    /// Number of bytes that the present chunk lacks; 0 between chunks.
+    /// Number of bytes that the current chunk lacks; 0 between chunks.
     pub const fn missing_bytes(&self) -> usize {
         match self.state {
             ChunkState::Data(missing) => missing,
@@ -43,13 +43,13 @@ impl ChunkedBody {
         }
     }
 
-    /// The buffer of the body, to which bytes of the present chunk may be appended, at most
-    /// [`ChunkedBody::missing_bytes`]. [`ChunkedBody::received`] has to be told their number.
+    /// The buffer of the body, to which bytes of the current chunk may be appended, at most
+    /// [`ChunkedBody::missing_bytes`]. The caller must report their number to [`ChunkedBody::received`].
     pub const fn buffer(&mut self) -> &mut BytesMut {
         &mut self.body
     }
 
-    /// Notes that bytes of the present chunk were appended to the buffer.
+    /// Notes that bytes of the current chunk were appended to the buffer.
     ///
     /// # Panics
     ///

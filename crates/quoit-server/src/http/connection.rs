@@ -30,8 +30,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Size of gathered answers, in bytes, from which on they are written even if more requests wait in the
-/// input.
+/// Size of gathered answers, in bytes, at which they are written even if more requests wait in the input.
 const FLUSH_BYTES: usize = 32 * 1024;
 
 /// Largest ratio of the memory of a parsed JSON document to its size. Documents of many short items reach
@@ -48,7 +47,7 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
-/// Reasons for which a connection ends.
+/// Reasons why a connection ends.
 pub(super) enum ConnectionEnd {
     Closed,
     Refused(HeadFault),
@@ -181,7 +180,8 @@ impl HttpConnection {
                 }
                 Err(ConnectionEnd::Socket(fault)) => return Err(fault),
             };
-            // A client that waits for each answer before it sends its next request begins a turn with each.
+            // A client that waits for each answer before it sends its next request begins a turn with each
+            // request.
             turn.go_on(&mut self.socket).await;
             self.form = self.form_for(&request.head);
             let start_bytes = self.out.len();
@@ -234,7 +234,7 @@ impl HttpConnection {
         self.socket.shutdown().await
     }
 
-    /// Sends the reason for which no further request is read, and gives the client time to read it.
+    /// Sends the reason why no further request is read, and gives the client time to read it.
     async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
         refusal.write(&mut self.out, ReplyForm { keep_alive: false, ..self.form })?;
         self.input = BytesMut::new();

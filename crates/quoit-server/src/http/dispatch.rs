@@ -12,8 +12,8 @@ const NO_SEARCH: &str = "Search was removed from Riak with version 3 and is not 
                          secondary indexes or run MapReduce jobs instead\n";
 
 impl HttpConnection {
-    /// Answers a request by its resource. Boxes what is large and rare, because the task of every idle
-    /// connection would reserve space for it otherwise.
+    /// Answers a request by its resource. Boxes the futures of large and rare operations; otherwise the task
+    /// of every idle connection would reserve space for them.
     pub(super) async fn answer_route(
         &mut self,
         request: &Request,

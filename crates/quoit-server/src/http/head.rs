@@ -1,7 +1,7 @@
 //! The head of a request: request line and headers. It is parsed once and kept as offsets into the received
 //! bytes.
 //!
-//! Header names keep their case; look-ups ignore it.
+//! Header names keep their case; lookups ignore it.
 
 use bytes::{Bytes, BytesMut};
 use quoit_number::low_u32;
@@ -51,7 +51,7 @@ impl Method {
         })
     }
 
-    /// The name as it stands in a request.
+    /// The name as it is written in a request.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -66,7 +66,7 @@ impl Method {
     }
 }
 
-/// Reasons for which a request can't be parsed. The connection is closed after the error.
+/// Reasons why a request can't be parsed. The connection is closed after the error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HeadFault {
     /// The bytes are not HTTP.

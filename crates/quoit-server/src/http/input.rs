@@ -116,7 +116,8 @@ impl HttpConnection {
         }
     }
 
-    /// Makes room for the next read of a body of `size` bytes. Returns the number of bytes that it may take.
+    /// Reserves buffer space for the next read of a body of `size` bytes. Returns the number of bytes that it
+    /// may take.
     fn make_room(&mut self, size: usize) -> Result<usize, NoRoom> {
         let (arrived, room) = (self.input.len(), self.input.capacity() - self.input.len());
         if arrived == 0 {
@@ -132,7 +133,7 @@ impl HttpConnection {
         Ok((capacity - arrived).min(READ_BYTES_MAX))
     }
 
-    /// Reads a part of the present chunk of a body, of which nothing is in the input.
+    /// Reads a part of the current chunk of a body, of which nothing is in the input.
     async fn fill_chunk(
         &mut self,
         body: &mut ChunkedBody,
@@ -149,7 +150,8 @@ impl HttpConnection {
         self.arrived(read)
     }
 
-    /// Tells a client that waits to send its body, unless the request is refused by its head.
+    /// Permits a client that waits for it to send its body, unless the node refuses the request because of
+    /// its head.
     fn invite_body(&mut self, head: &Head) -> Result<(), ConnectionEnd> {
         if head.expects_continue() {
             self.form = self.form_for(head);

@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 const BUCKETS_TIMEOUT_MS: u32 = 300_000;
 const KEYS_TIMEOUT_MS: u32 = 480_000;
 const KEYS_STREAM_TIMEOUT_MS: u32 = 60_000;
-/// Size in bytes from which on a document is sent in pieces. Up to this size, a failure can still replace
-/// the document by an error.
+/// Size in bytes above which a document is sent in pieces. Up to this size, a failure can still replace the
+/// document by an error.
 pub(super) const HELD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Form of a listing: one document, or a stream of documents.
@@ -219,7 +219,7 @@ impl HttpConnection {
                 let listing = Box::pin(store.listings().list_keys(bucket.as_ref()));
                 match self.unless_gone(listing).await? {
                     Ok(listing) => Listing::Keys(Box::new(listing)),
-                    // Riak has already begun its answer when it finds out.
+                    // Riak detects this only after it has begun its answer.
                     Err(fault @ RequestError::InsufficientCoverage) => {
                         reply(&mut self.out, self.form, 200)
                             .content_type(JSON)
@@ -339,8 +339,8 @@ impl HttpConnection {
         }
     }
 
-    /// Sends one document, in pieces if it is long. Once a piece is sent, a failure closes the connection,
-    /// so that no client takes half a list for the whole.
+    /// Sends one document, in pieces if it is long. Once a piece is sent, a failure closes the connection, so
+    /// that no client mistakes a partial list for the whole list.
     pub(super) async fn write_document(
         &mut self,
         listing: &mut Listing,

@@ -123,7 +123,7 @@ impl HttpConnection {
     }
 
     /// Sends one list, in pieces if it is long. Once a piece is sent, a failure closes the connection, so
-    /// that no client takes half a list for the whole.
+    /// that no client mistakes a partial list for the whole list.
     async fn write_outputs(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
         let mut document = vec![b'['];
         let (mut is_first, mut streams) = (true, false);

@@ -9,14 +9,14 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
 
-/// Reasons for which a request gets an error instead of its answer.
+/// Reasons why a request gets an error instead of its answer.
 #[derive(Debug)]
 pub enum Refusal {
     /// A status and a text for the client.
     Text(u16, Cow<'static, str>),
     /// A status, and a page that only shows the status.
     Page(u16),
-    /// The same with a text that explains it.
+    /// A status, and a page that shows the status with a text that explains it.
     PageWithText(u16, String),
     /// A status and a JSON document.
     Json(u16, Value),

@@ -86,7 +86,8 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Answers if clients are served, for load balancers; if not, with a line for each reason.
+    /// Answers whether the node serves clients, for load balancers. If it does not, the answer has a line for
+    /// each reason.
     pub(super) fn readyz(&mut self) -> Result<(), Refusal> {
         let reasons = self.reasons_not_to_serve();
         if reasons.is_empty() {

@@ -20,7 +20,7 @@ const OBJECT_COUNT_MAX: usize = 10_000;
 /// Time in seconds for which the answer may be cached.
 const EXPIRES_SECS: u64 = 600;
 
-/// One step of a walk: the links to follow, and if their targets are part of the answer.
+/// One step of a walk: the links to follow, and whether their targets are part of the answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     bucket: Option<Vec<u8>>,

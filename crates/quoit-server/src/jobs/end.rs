@@ -1,4 +1,4 @@
-//! Reasons for which a job ends early, in the form for clients.
+//! Reasons why a job ends early, in the form for clients.
 
 use crate::index_query::QueryFault;
 use crate::memory::NoRoom;
@@ -6,7 +6,7 @@ use quoit_core::{JobError, RequestError};
 use quoit_mapreduce::{JobFault, NotText, PhaseFault};
 use serde_json::{Value, json};
 
-/// Reasons for which a job does not start, or ends early.
+/// Reasons why a job does not start, or ends early.
 #[derive(Debug)]
 pub(crate) enum JobEnd {
     /// It could not start, or it failed.

@@ -1,4 +1,4 @@
-//! The MapReduce jobs of a node: their limits, the running ones, and the reasons for which they end early.
+//! The MapReduce jobs of a node: their limits, the running ones, and the reasons why they end early.
 
 mod end;
 mod registry;

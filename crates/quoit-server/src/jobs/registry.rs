@@ -36,7 +36,7 @@ pub(crate) struct JobEntry {
     is_stopped: Notify,
 }
 
-/// The place of a job among the running ones. Dropping it releases the place.
+/// The slot of a running job. Dropping it releases the slot.
 pub(crate) struct Place {
     jobs: Arc<Jobs>,
     pub(crate) entry: Arc<JobEntry>,
@@ -44,7 +44,7 @@ pub(crate) struct Place {
 }
 
 impl Jobs {
-    /// Number of jobs that were started, that ended early, and that waited for a place until their timeout.
+    /// Number of jobs that were started, that ended early, and that waited for a slot until their timeout.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -70,8 +70,8 @@ impl Jobs {
         self.failed_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a place for a job. If all places are taken, jobs wait in the order in which they came, each
-    /// until its own timeout.
+    /// Takes a slot for a job. If all slots are taken, jobs wait in the order in which they came, each until
+    /// its own timeout.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         job: &Job,

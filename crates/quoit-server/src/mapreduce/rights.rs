@@ -31,7 +31,7 @@ pub(crate) fn needs(job: &Job) -> Vec<RequiredPermission<'_>> {
             for key in keys {
                 let bucket = BucketRef { bucket_type: &key.bucket_type, bucket: &key.bucket };
                 let need = of(run, bucket);
-                // Keys of the same bucket are mostly adjacent.
+                // Keys of the same bucket are usually adjacent.
                 if needs.last() != Some(&need) {
                     needs.push(need);
                 }

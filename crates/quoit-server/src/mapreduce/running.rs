@@ -14,7 +14,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A running job with its place among those of the node. Dropping it ends the job.
+/// A running job with its slot. Dropping it ends the job.
 pub(crate) struct RunningJob {
     context: Arc<ServerContext>,
     run: JobRun,
@@ -96,13 +96,13 @@ impl RunningJob {
         next
     }
 
-    /// Waits until the client has taken outputs. If the job's timeout passes meanwhile, or an operator
-    /// stops it, the job gives up its place and memory at once: otherwise a client that does not read would
-    /// keep them. The client gets the error when it continues to read.
+    /// Waits until the client has taken outputs. If the job's timeout passes meanwhile, or an operator stops
+    /// it, the job releases its slot and memory at once: otherwise a client that does not read would keep
+    /// them. The client gets the error when it continues to read.
     ///
     /// # Errors
     ///
-    /// Those of the write.
+    /// Errors of the write.
     pub(crate) async fn while_written(
         self,
         write: impl Future<Output = io::Result<()>>,

@@ -55,7 +55,7 @@ impl MemorySettings {
         usize::try_from(self.share_bytes / REQUEST_COPIES as u64).unwrap_or(usize::MAX)
     }
 
-    /// Number of connections for whose allowances the budget has room.
+    /// Number of connections whose allowances fit into the budget.
     #[must_use]
     pub fn connection_count_max(&self) -> usize {
         let count = self.budget_bytes / ALLOWANCES_PART / ALLOWANCE_BYTES;
@@ -63,10 +63,10 @@ impl MemorySettings {
     }
 }
 
-/// Bytes of large requests and answers from which on large objects are read on a thread of low priority.
+/// Bytes of large requests and answers at which large objects are read on a thread of low priority.
 const MANY_LARGE_BYTES: u64 = 4 << 20;
 
-/// Reasons for which a request or an answer gets no memory.
+/// Reasons why a request or an answer gets no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NoRoom {
     /// It exceeds the share of one connection.
@@ -148,7 +148,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Takes the allowance of a new connection; `None` if the budget has no room for it.
+    /// Takes the allowance of a new connection; `None` if it does not fit into the budget.
     pub fn open(self: &Arc<Self>) -> Option<Arc<ConnectionMemory>> {
         let is_taken = self.add(ALLOWANCE_BYTES, UsedBytesMax(self.settings.budget_bytes));
         is_taken.then(|| Arc::new(ConnectionMemory::new(Arc::clone(self))))
@@ -178,8 +178,8 @@ impl MemoryBudget {
             > self.settings.budget_bytes - self.settings.budget_bytes / 4
     }
 
-    /// True if so many large requests and answers are in progress that further ones should run aside. Costs
-    /// one load of a counter that only changes with large ones.
+    /// True if so many large requests and answers are in progress that further ones should run on threads of
+    /// low priority. Costs one load of a counter that only changes with large ones.
     #[inline]
     pub(crate) fn has_large(&self) -> bool {
         self.large_bytes.load(Ordering::Relaxed) >= MANY_LARGE_BYTES
@@ -198,9 +198,9 @@ impl MemoryBudget {
         is_much
     }
 
-    /// Begins to read an object without looking its size up, if the reserved part of the budget has room
-    /// for the largest object besides all objects that are read this way at present. A look-up costs about
-    /// a twelfth of a request.
+    /// Begins to read an object without looking up its size, if the reserved part of the budget can hold the
+    /// largest object in addition to all objects that are being read in this way. A lookup costs about a
+    /// twelfth of a request.
     pub(super) fn begin_unmeasured(&self) -> Option<UnsizedRead<'_>> {
         // Created before the check: if the read is refused, dropping the guard undoes the count.
         let read = UnsizedRead { budget: self };
@@ -224,7 +224,7 @@ impl MemoryBudget {
         Err(self.refused(bytes))
     }
 
-    /// Checks that the budget and the share have room. Takes nothing.
+    /// Checks that the budget and the share allow these bytes. Takes nothing.
     pub(super) fn check(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
         self.check_share(bytes, held)?;
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn objects_are_read_without_a_look_at_their_sizes_while_the_reserved_part_has_room_for_them() {
-        // An eighth of the budget has room for two objects of the largest size, each in memory twice.
+        // An eighth of the budget holds two objects of the largest size, each in memory twice.
         let budget = budget(16 * MIB, 16 * MIB);
         let memory = budget.open().expect("room for an allowance");
         let mut reservation = memory.reservation(0);

@@ -31,8 +31,8 @@ impl ConnectionMemory {
         MemoryReservation { memory: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
     }
 
-    /// Admits the read of an object; the read lasts until the returned guard is dropped. If the budget has
-    /// no place for an object of unknown size, the function looks up the size of the object and asks
+    /// Admits the read of an object; the read lasts until the returned guard is dropped. If the budget can't
+    /// admit another object of unknown size, the function looks up the size of the object and asks
     /// `reservation` for its memory, besides that of `out`, the answers that wait to be sent.
     pub(crate) fn admit_read(
         &self,
@@ -102,8 +102,8 @@ impl MemoryReservation {
         Ok(())
     }
 
-    /// In debug builds, asserts that the connection holds the memory for `needed_bytes`, and what stays
-    /// held until the end of the request.
+    /// In debug builds, asserts that the connection holds the memory for `needed_bytes`, and the minimum that
+    /// stays held until the end of the request.
     fn assert_invariants(&self, needed_bytes: usize) {
         debug_assert!(self.held_bytes >= self.floor_bytes, "the minimum of a request stays held");
         debug_assert!(

@@ -27,8 +27,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Size of gathered answers, in bytes, from which on they are written even if more requests wait in the
-/// input.
+/// Size of gathered answers, in bytes, at which they are written even if more requests wait in the input.
 const FLUSH_BYTES: usize = 32 * 1024;
 
 /// Size of a frame's length field, in bytes. The message code follows it.
@@ -171,7 +170,8 @@ impl PbConnection {
                     input.skip_frame(&mut self.socket).await?;
                 }
             }
-            // A client that waits for each answer before it sends its next request begins a turn with each.
+            // A client that waits for each answer before it sends its next request begins a turn with each
+            // request.
             turn.go_on(&mut self.socket).await;
             if let Some(reason) = self.context.readiness.refusal()
                 && self.is_known()
@@ -328,7 +328,7 @@ impl PbConnection {
             Ok(Some(frame)) if frame.body.len() >= SHARED_BYTES_MIN => self.begin_large(frame),
             Ok(Some(frame)) => RequestProgress::Whole(frame),
             Ok(None) => RequestProgress::Missing,
-            // As Riak: a frame without a message code gets no answer.
+            // As in Riak: a frame without a message code gets no answer.
             Err(FrameError::ZeroLength) => RequestProgress::Last,
             Err(fault) => {
                 self.context.memory.note_too_large();

@@ -25,7 +25,7 @@ impl From<UpdateFault> for Fault {
     }
 }
 
-/// Reasons for which a bucket can't take a data type request.
+/// Reasons why a bucket can't take a data type request.
 pub(super) enum Unusable {
     /// The bucket type has no data type. The text for the client depends on its request.
     NoDatatype(String),

@@ -1,4 +1,4 @@
-//! Reasons for which a request gets an error instead of its own answer.
+//! Reasons why a request gets an error instead of its own answer.
 
 use crate::erlang_text;
 use crate::memory::NoRoom;
@@ -6,7 +6,7 @@ use quoit_core::RequestError;
 use quoit_wire::DecodeError;
 use std::io;
 
-/// Reasons for which a request gets an error instead of its own answer.
+/// Reasons why a request gets an error instead of its own answer.
 pub(super) enum Fault {
     /// The client gets this text; the connection continues.
     Text(String),

@@ -106,8 +106,8 @@ impl PbConnection {
         Ok(InPlace::Declined)
     }
 
-    /// True if an object is so large that its read has to run aside. If memory is scarce, asks for the
-    /// object's memory, so that a read that would be refused is not made.
+    /// True if an object is so large that its read has to run on a thread of low priority. If memory is
+    /// scarce, asks for the object's memory, so that a read that would be refused is not made.
     #[cold]
     fn is_large(&mut self, get: &PlainGet<'_>) -> Result<bool, NoRoom> {
         let key = bucket_of(get.bucket_type, get.bucket).key(get.key);
@@ -172,7 +172,7 @@ impl PbConnection {
                 Ok(InPlace::Shown(Shown { unconfirmed, start, form }))
             }
             Some(ShownInPlace::Answer(Err(fault)) | ShownInPlace::IfConfirmed(Err(fault), _)) => {
-                // The client would take the beginning of an answer for the whole one.
+                // Otherwise the client would mistake the beginning of an answer for the whole answer.
                 debug_assert_eq!(out.len(), start, "an answer that fails leaves nothing behind");
                 Err(fault)
             }

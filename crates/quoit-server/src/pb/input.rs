@@ -116,9 +116,9 @@ impl Input {
     }
 
     /// Returns memory of earlier frames. If the buffer of a large frame is nearly full, asks for the memory
-    /// of its next size, and makes it that large. For a frame that has just begun, also checks that there is
-    /// room for the whole frame, so that it is refused before the client sends it and not in the middle.
-    /// Returns the room in the buffer; `None` for a frame that needs no memory of the budget.
+    /// of its next size, and grows the buffer. For a frame that has just begun, also checks that the budget
+    /// can hold the whole frame, so that the node refuses it before the client sends it, and not in the
+    /// middle. Returns the free space in the buffer; `None` for a frame that needs no memory of the budget.
     fn make_room(&mut self, frame_bytes: usize) -> Result<Option<usize>, NoRoom> {
         let all_bytes = REQUEST_COPIES * frame_bytes;
         if self.reservation.held_bytes() / KEPT_PART > all_bytes as u64

@@ -178,7 +178,7 @@ impl PbConnection {
 
     pub(super) async fn delete(&mut self, request: RpbDelReq) -> Result<(), Fault> {
         let key = bucket_of(&request.bucket_type, &request.bucket).key(&request.key);
-        // As Riak: only get and put report an empty bucket type as an invalid length.
+        // As in Riak: only get and put report an empty bucket type as an invalid length.
         if key.bucket.bucket_type.is_empty() && !key.bucket.bucket.is_empty() && !key.key.is_empty()
         {
             return Err(RequestError::NoSuchType(Vec::new()).into());

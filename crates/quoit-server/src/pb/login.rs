@@ -117,7 +117,7 @@ impl PbConnection {
     /// connection.
     async fn authenticate(&mut self, frame: Frame, input: &mut Input) -> io::Result<LoginProgress> {
         let began = Instant::now();
-        // As Riak: a malformed request gets no answer.
+        // As in Riak: a malformed request gets no answer.
         let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(LoginProgress::Last) };
         let login = match std::str::from_utf8(&request.user) {
             Ok(user) => self.log_in(user, &request.password).await,

@@ -36,7 +36,7 @@ const GSET_VALUE: u8 = 5 << 3 | 2;
 pub(super) struct StreamedAnswer<'o> {
     out: &'o mut Vec<u8>,
     reservation: &'o mut MemoryReservation,
-    /// The reason for which nothing is written.
+    /// The reason why nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
     start: usize,

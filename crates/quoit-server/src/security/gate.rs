@@ -290,7 +290,7 @@ impl Gate {
         self.clear.note(address);
     }
 
-    /// Changes if clients without TLS are served, and makes all connections check the rules again.
+    /// Changes whether clients without TLS are served, and makes all connections check the rules again.
     pub(crate) fn serve_clear(&self, control: &ControlPlane, serves: bool) {
         if self.clear.serve(serves) {
             control.security_epoch().fetch_add(1, Ordering::Release);

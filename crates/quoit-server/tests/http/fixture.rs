@@ -155,7 +155,7 @@ impl Client {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
-    /// Reads an answer; `method` determines if it has a body.
+    /// Reads an answer; `method` determines whether it has a body.
     pub fn read(&mut self, method: &str) -> Answer {
         let status_line = self.line();
         let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());

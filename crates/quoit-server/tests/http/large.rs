@@ -1,4 +1,4 @@
-//! Large values over both protocols, byte by byte: sizes around the limits from which on they are sent from
+//! Large values over both protocols, byte by byte: sizes around the limits above which they are sent from
 //! their own buffers, pipelined requests, and clients that send and read slowly.
 
 use crate::binary::Binary;

@@ -137,7 +137,7 @@ fn changes_of_properties_that_are_refused_before_they_are_looked_at_are_audited_
     let (path, types) = ("/buckets/b/props", "/types/t/props");
     let body = b"{\"props\":{\"backend\":\"sesame\"}}";
     for (method, path, headers, status) in [
-        // Not a change, so no line tells of it.
+        // Not a change, so the audit log has no line for it.
         ("GET", path, vec![page], 200),
         ("PUT", path, vec![page, json_type], 403),
         ("PUT", path, vec![text_type], 415),

@@ -116,7 +116,7 @@ fn view(context: &ServerContext) -> ClusterView {
     }
 }
 
-/// The reason for which the members may disagree; `None` if they agree.
+/// The reason why the members may disagree; `None` if they agree.
 fn disagreement(
     claimant: Option<NodeId>,
     members: &[MemberView],

@@ -14,7 +14,7 @@ pub(super) struct MemberView {
     pub(super) name: String,
     /// `joining`, `valid`, `leaving`, `exiting` or `down`.
     pub(super) status: &'static str,
-    /// The same, but without regard to a mark as down.
+    /// The status as if the member were not marked as down.
     pub(super) membership: &'static str,
     /// True if this node can reach the member.
     pub(super) is_up: bool,
@@ -44,7 +44,7 @@ pub(super) struct ClusterView {
     pub(super) n_val_max: u32,
     /// Copies of partitions that are not complete yet.
     pub(super) incomplete: BTreeSet<(Partition, NodeId)>,
-    /// The reason for which the members may disagree; `None` if they agree.
+    /// The reason why the members may disagree; `None` if they agree.
     pub(super) disagreement: Option<String>,
 }
 

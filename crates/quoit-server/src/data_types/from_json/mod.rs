@@ -19,7 +19,7 @@ pub struct JsonUpdate {
     pub context: Option<Bytes>,
 }
 
-/// Reasons for which a body is not an operation. Clients know the texts, including the line feeds.
+/// Reasons why a body is not an operation. Clients know the texts, including the line feeds.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum JsonFault {
     /// The body is not UTF-8.
