@@ -31,7 +31,7 @@ pub struct Certificate {
     pub uris: Vec<String>,
     /// The serial number in hexadecimal digits, as pairs separated by colons.
     pub serial: String,
-    /// Begin of its validity.
+    /// Start of its validity.
     pub not_before: Instant,
     /// End of its validity.
     pub not_after: Instant,

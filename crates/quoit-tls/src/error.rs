@@ -138,7 +138,7 @@ pub enum FileFault {
         /// Message of the decoder.
         detail: String,
     },
-    /// The file lacks the kind of section that it is for.
+    /// The file has no section of the wanted kind.
     #[error("has no {wanted}{}: name the file that has one", found_words(found))]
     Lacks {
         /// The wanted kind.
@@ -202,7 +202,7 @@ pub enum FileFault {
     NotYetValid {
         /// Subject of the certificate.
         subject: String,
-        /// Begin of its validity.
+        /// Start of its validity.
         not_before: Instant,
         /// Time at which it was checked.
         now: Instant,
@@ -251,7 +251,7 @@ pub enum FileFault {
         /// The missing usage.
         wanted: &'static str,
     },
-    /// The certificate of an authority may not issue certificates.
+    /// The certificate was given as that of an authority, but it is not allowed to issue certificates.
     #[error(
         "the certificate of '{subject}' is that of no authority (basic constraints: CA false): name the file \
          of the authority that issued the certificates"

@@ -26,7 +26,7 @@ impl Expiry {
         Expiry { file: Some(file.to_owned()), ..Expiry::made(certificate) }
     }
 
-    /// Returns the end of a certificate that is not from a file.
+    /// Returns the end of the validity of a certificate that is not from a file.
     #[must_use]
     pub fn made(certificate: &Certificate) -> Expiry {
         Expiry {

@@ -188,7 +188,7 @@ pub struct RevocationList {
     pub der: CertificateRevocationListDer<'static>,
     /// The authority that issued it.
     pub issuer: String,
-    /// Time at which the next list is due; `None` if the list does not tell.
+    /// Time at which the next list is due; `None` if the list does not say.
     pub next_update: Option<Instant>,
     /// Number of revoked certificates.
     pub revoked_count: usize,

@@ -4,8 +4,8 @@ use crate::certificate::Certificate;
 use rustls::{AlertDescription, CertificateError, Error};
 use rustls_pki_types::CertificateDer;
 
-/// Returns the certificate that a peer has shown and proved, if it has shown one. `shown` are the
-/// `peer_certificates()` of a connection.
+/// Returns the certificate that a peer has presented and proved to own, if it has presented one. `shown` are
+/// the `peer_certificates()` of a connection.
 #[must_use]
 pub fn peer_certificate(shown: Option<&[CertificateDer<'_>]>) -> Option<Certificate> {
     Certificate::parse(shown?.first()?).ok()
@@ -103,7 +103,7 @@ fn certificate_words(fault: &CertificateError) -> String {
 }
 
 /// Translates errors that the TLS library passes on from the certificate library. They are
-/// recognized by their names.
+/// recognised by their names.
 fn other_words(fault: &str) -> String {
     let (reason, remedy) = if fault.contains("UnsupportedCertVersion") {
         ("is X.509 version 1", "have it issued as version 3 (openssl x509 -req needs -extfile)")

@@ -46,8 +46,8 @@ pub struct ServerSettings {
     pub clients: ClientCertificates,
     /// Files of revocation lists for client certificates.
     pub revocation_lists: Vec<PathBuf>,
-    /// If true, a client certificate about which no list says anything is refused, and so is every
-    /// outdated list.
+    /// If true, the listener refuses a client certificate that no revocation list covers, and refuses
+    /// outdated lists.
     pub strict_revocation: bool,
     /// Versions of TLS.
     pub versions: Versions,
@@ -62,7 +62,7 @@ pub struct ServerSettings {
 }
 
 /// The TLS configuration of a listener. Handshakes that begin after a [`reload`](Self::reload) use the new
-/// files; present connections go on.
+/// files; existing connections continue.
 pub struct ServerTls {
     settings: ServerSettings,
     state: ArcSwap<Loaded>,

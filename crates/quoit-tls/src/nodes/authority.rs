@@ -22,7 +22,7 @@ use time::OffsetDateTime;
 const AUTHORITY_SECS: i64 = 3650 * DAY_SECS;
 /// Validity of a node's certificate, in seconds: a year. The node renews it long before.
 const NODE_SECS: i64 = 365 * DAY_SECS;
-/// Time by which the validity of a certificate begins before its creation, in seconds, because clocks
+/// Time, in seconds, by which a certificate's validity begins before its creation, to allow for clocks that
 /// differ.
 const BEFORE_SECS: i64 = DAY_SECS;
 const DAY_SECS: i64 = 86_400;

@@ -1,9 +1,9 @@
 //! TLS between the nodes of a cluster: the cluster's own authority, certificates of nodes, and two proofs
 //! with which a node without a certificate gets one.
 //!
-//! Members show each other certificates of the authority. The certificate of a node contains
-//! the node's identity as a URI; its name does not count. A joining node gets its certificate
-//! with a token as follows:
+//! Members show each other certificates of the authority. The certificate of a node contains the node's
+//! identity as a URI; the name in the certificate is not checked. A joining node gets its certificate with a
+//! token as follows:
 //!
 //! ```text
 //! joining node                                        member

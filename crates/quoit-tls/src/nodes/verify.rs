@@ -28,7 +28,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// ALPN name of the internode protocol.
 const ALPN_MEMBERS: &[u8] = b"quoit-internode";
-/// ALPN name of the same protocol, for a dialing node that recognizes the cluster by the shared secret.
+/// ALPN name of the same protocol, for a dialing node that recognises the cluster by the shared secret.
 const ALPN_SECRET: &[u8] = b"quoit-internode-secret";
 
 /// Server name under which all nodes are dialed. The certificate proves the node's identity, not its
@@ -179,7 +179,7 @@ fn key_of(der: &CertificateDer<'_>) -> Option<Fingerprint> {
     Some(Fingerprint::of(&parsed.public_key().subject_public_key.data))
 }
 
-/// Certificates of a listening node: that of the shared secret for dialing nodes that recognize the
+/// Certificates of a listening node: that of the shared secret for dialing nodes that recognise the
 /// cluster by it, and the node's own one for all others.
 #[derive(Debug)]
 struct NodeCertificates {
@@ -242,7 +242,8 @@ impl ProofVerifier {
 
 impl ClientCertVerifier for ProofVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // A joining node has no certificate of an authority. With hints it might send none at all.
+        // The certificate of a joining node is not issued by an authority. If the listener named its
+        // authorities, that node might send no certificate.
         &[]
     }
 
@@ -294,7 +295,7 @@ fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), 
     }
 }
 
-/// Data by which a dialing node recognizes the other side.
+/// Data by which a dialing node recognises the other side.
 #[derive(Debug)]
 enum PeerTrust {
     Authorities { nodes: Arc<WebPkiServerVerifier>, removed: BTreeSet<String> },
@@ -363,8 +364,8 @@ impl ServerCertVerifier for NodeVerifier {
     }
 }
 
-/// Checks that the chain leads to an authority and is valid at this time. A mismatch of the name is
-/// ignored, because identities count.
+/// Checks that the chain leads to an authority and is valid at this time. A mismatch of the name is ignored,
+/// because the identity in the certificate is checked instead.
 fn is_issued(
     nodes: &WebPkiServerVerifier,
     leaf: &CertificateDer<'_>,
