@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The group that contains every user. It is never stored.
 const EVERYBODY: &str = "all";
-/// Number of users, groups and grants up to which debug builds check what a command leaves of the rules.
+/// Maximum total number of users, groups and grants for which debug builds check the rules after a command.
 const CHECKED_COUNT_MAX: usize = 64;
 /// Maximum number of groups of one user or group.
 const GROUPS_OF_ONE_MAX: usize = 1000;
@@ -39,9 +39,10 @@ impl Security {
         Ok(changes)
     }
 
-    /// Returns true if the changes leave no rule that names an unknown user or group. A user or group of
-    /// that name that is created later would get what was granted to the earlier one. Does not look at
-    /// many rules, or at rules that named unknown ones before.
+    /// Returns true if the changes leave no rule that names an unknown user or group. Otherwise a user or
+    /// group created later under that name would inherit the grants of the deleted one. Skips the check if
+    /// there are more than [`CHECKED_COUNT_MAX`] users, groups and grants, or if a rule named an unknown user
+    /// or group before.
     fn stays_consistent(&self, changes: &[Change]) -> bool {
         if self.users.len() + self.groups.len() + self.grants.len() > CHECKED_COUNT_MAX
             || !self.is_consistent()

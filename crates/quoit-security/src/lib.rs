@@ -2,10 +2,9 @@
 //! in and what they may do.
 //!
 //! [`Security`] is one immutable value that all nodes of a cluster agree on. A [`Command`] is a parsed
-//! command of an operator (as in `riak admin security`). [`Security::decide`] turns it into
-//! [`Change`]s or a [`Refusal`], and [`Security::apply`] applies a change. At a login,
-//! [`Security::source_for`] tells which proof the client's address requires, and
-//! [`Security::rights_of`] returns the permissions of the user.
+//! command of an operator (as in `riak admin security`). [`Security::decide`] turns it into [`Change`]s or a
+//! [`Refusal`], and [`Security::apply`] applies a change. At a login, [`Security::source_for`] returns the
+//! proof that the client's address requires, and [`Security::rights_of`] returns the permissions of the user.
 //!
 //! Everything here is pure: salts and addresses are arguments. Not here: sockets, TLS, the replicated log,
 //! and delays after failed logins.

@@ -4,7 +4,7 @@ use quoit_planted::planted;
 use std::time::Duration;
 
 /// Setting for logins at a node that is cut off and so does not learn of users and rights that are changed
-/// elsewhere. The node goes on to serve clients that have logged in before, by the rules that it knows.
+/// elsewhere. The node continues to serve clients that have already logged in, under the rules that it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CutOffLoginPolicy {
     /// Time after which the node refuses logins; `None` if it never does.
@@ -12,8 +12,8 @@ pub struct CutOffLoginPolicy {
 }
 
 impl CutOffLoginPolicy {
-    /// Returns true if a node accepts a login after having been cut off for this time; `None` if it is not
-    /// cut off.
+    /// Returns true if a node accepts a login. `cut_off_for` is the time since the node was cut off, or
+    /// `None` if it is not cut off.
     #[must_use]
     pub fn takes_logins(&self, cut_off_for: Option<Duration>) -> bool {
         let max = match self.refuses_after {
