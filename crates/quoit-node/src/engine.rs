@@ -20,8 +20,7 @@ pub struct NodeEngine {
     pub loss: Option<FoundLoss>,
 }
 
-/// Durable records that are lost, with the stores that report the loss until the node has made up for
-/// it.
+/// Durable records that are lost, with the stores that report the loss until the node has recovered from it.
 pub struct FoundLoss {
     loss: RecordLoss,
     reported_by: Vec<Arc<StoreIdentity>>,
@@ -45,7 +44,7 @@ impl From<OpenedStore> for NodeEngine {
 }
 
 impl FoundLoss {
-    /// A loss that no store has noted. It ends when the node has made up for it.
+    /// A loss that no store has recorded. It ends when the node has recovered from it.
     #[must_use]
     pub fn unreported(reason: impl Into<String>) -> Self {
         Self { loss: RecordLoss { reason: reason.into() }, reported_by: Vec::new() }
@@ -67,31 +66,31 @@ impl FoundLoss {
         })
     }
 
-    /// Reason why records are taken for lost, for operators.
+    /// Reason why the node assumes that records are lost, for operators.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.loss.reason
     }
 
-    /// Notes durably, in each store that has reported it, that the node has made up for the loss.
+    /// Records durably, in each store that has reported the loss, that the node has recovered from it.
     pub(crate) fn settle(&self) -> Result<(), StoreError> {
         self.reported_by.iter().try_for_each(|identity| identity.mark_loss_repaired())
     }
 }
 
-/// Reason why the control plane's file could not be read or written for a store.
+/// Error of reading or writing a store's last opening in the control plane's file.
 #[derive(Debug, Error)]
 pub enum NotedOpeningError {
     /// The last opening can't be read.
     #[error("reading the recorded openings of the store")]
     Read(#[source] ControlError),
-    /// The present opening can't be written.
+    /// The current opening can't be written.
     #[error("recording the opening of the store")]
     Write(#[source] ControlError),
 }
 
-/// Opens the store `name` with the record of its last opening, and notes durably that it was opened. If
-/// the store was restored from a copy, it is older than that record says, and finds that out.
+/// Opens the store `name` with the record of its last opening, and durably records the new opening. A store
+/// that was restored from a copy is older than that record, and detects this.
 ///
 /// # Errors
 ///

@@ -7,14 +7,14 @@
 //!
 //! The order of a start, with reasons:
 //!
-//! 1. Open the engine with the record of its last opening, which the control plane's file keeps, and
-//!    note the new opening there before serving anything ([`open_noted`]). A store that was restored
-//!    from a copy thus finds out that it went back in time.
+//! 1. Open the engine with the record of its last opening, which the control plane's file keeps, and note the
+//!    new opening there before serving anything ([`open_noted`]). This lets a store detect that it was
+//!    restored from an older copy.
 //! 2. Build the store ([`NodeParts::assemble`]). It answers other nodes only if it has all of its
 //!    records.
 //! 3. Connect and listen ([`Node::connect`], [`Node::listen`]).
-//! 4. Make up for lost records, if there are any ([`Node::recover_lost_records`]), and only then answer
-//!    other nodes.
+//! 4. Recover from the loss of records, if any were lost ([`Node::recover_lost_records`]), and only then
+//!    answer other nodes.
 //!
 //! [`Node::finish`] and [`Node::close`] describe the order of a stop.
 #![cfg_attr(

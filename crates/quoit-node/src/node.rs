@@ -26,7 +26,7 @@ pub struct Node {
 pub struct StopLimits {
     /// Limit for requests under way, of clients and of other nodes.
     pub requests: Duration,
-    /// Limit for other nodes to receive what they were sent.
+    /// Limit for other nodes to receive the answers that this node has sent.
     pub answers: Duration,
 }
 
@@ -35,17 +35,17 @@ pub struct StopLimits {
 pub struct Unfinished {
     /// True if connections were cut with requests under way.
     pub requests: bool,
-    /// True if other nodes have not received everything that they were sent.
+    /// True if other nodes have not received all answers that this node has sent.
     pub answers: bool,
 }
 
-/// Reason why a node could not make up for lost records.
+/// Reason why a node could not recover from the loss of records.
 #[derive(Debug, Error)]
 pub enum RecoveryError {
     /// Records of the store can't be compared or copied.
     #[error("recovering from a loss of records")]
     Records(#[source] RequestError),
-    /// The disk refused to note the completion.
+    /// The completion could not be recorded on disk.
     #[error("recording the recovery from a loss of records")]
     Note(#[source] StoreError),
 }
@@ -72,7 +72,7 @@ impl Node {
         self.internode.serve(listener)
     }
 
-    /// Makes up for lost records, before the node answers other nodes. Each step can be repeated, so
+    /// Recovers from the loss of records, before the node answers other nodes. Each step can be repeated, so
     /// the process may be killed at any moment. Returns the number of records that were removed because
     /// complete copies on other nodes differ; `None` if nothing was lost.
     ///
@@ -90,10 +90,10 @@ impl Node {
 
     /// Ends all traffic. `clients` ends the requests of clients, and returns true if all ended in time.
     ///
-    /// Traffic of clients and of other nodes is ended at the same time: clients' requests may need
-    /// other nodes until they end, and other nodes send no more requests once they are told to ask
-    /// another node. A primary that has not answered in time may have missed a write. The write becomes
-    /// a hint, before [`Node::close`] closes the hints.
+    /// Client traffic and traffic between nodes end at the same time. Requests of clients may need other
+    /// nodes until they end, and other nodes stop sending requests once this node has told them to ask
+    /// another node. A primary that has not answered in time may have missed a write. The node stores a hint
+    /// for that write before [`Node::close`] closes the hints.
     pub async fn finish(
         &self,
         limits: StopLimits,

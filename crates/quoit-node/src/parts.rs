@@ -34,7 +34,8 @@ pub struct AuxiliaryData {
     /// Disk of the reap records, and a random number. Without reap records, a deleted and reaped record
     /// may come back with an older copy.
     pub reap_records: Option<(Arc<dyn Disk>, u64)>,
-    /// Disk for hashes of Riak's trees. In memory they are kept within a bound.
+    /// Disk for the hashes of Riak's hash trees. Without a disk, the node keeps the hashes in memory, within
+    /// a bound.
     pub riak_trees: Option<Arc<dyn Disk>>,
     /// Queues of writes for other clusters. Without them no cluster can replicate from this node.
     pub source_queues: Option<SourceQueues>,
@@ -54,8 +55,8 @@ pub enum AssemblyError {
 }
 
 impl NodeParts {
-    /// Assembles the node. It answers other nodes as soon as it listens, unless it has lost records;
-    /// then [`Node::recover_lost_records`] has to come first.
+    /// Assembles the node. The node answers other nodes as soon as it listens. If it has lost records, the
+    /// caller must first run [`Node::recover_lost_records`].
     ///
     /// # Errors
     ///
