@@ -1,7 +1,7 @@
 //! The process of a node.
 //!
-//! [`run`] is `quoit serve`: it starts logs, listeners and the stores of the data directory by the settings,
-//! announces the node, and stops it in order. The node itself is put together by `quoit-node`.
+//! [`run`] is `quoit serve`: it starts logs, listeners and the stores of the data directory according to the
+//! settings, announces the node, and stops it in order. The crate `quoit-node` assembles the node itself.
 #![cfg_attr(
     not(test),
     warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)

@@ -117,7 +117,7 @@ fn listen(text: &str, backlog: u32, key: &str, flag: &str) -> Result<(TcpListene
     Ok((listener, address))
 }
 
-/// The likely cause and the remedy for an address that can't be listened on.
+/// The likely cause and the remedy for an address that the node can't listen on.
 fn remedy(kind: ErrorKind, flag: &str) -> String {
     match kind {
         ErrorKind::AddrInUse => format!(

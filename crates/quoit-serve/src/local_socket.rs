@@ -1,5 +1,5 @@
-//! The administration socket, through which an operator on this machine reaches the node without a
-//! password, whatever its other listeners are.
+//! The administration socket, through which an operator on this machine reaches the node without a password.
+//! It does not depend on the node's other listeners.
 
 use quoit_cli::local::{self, SOCKET_FILE};
 use quoit_config::Settings;

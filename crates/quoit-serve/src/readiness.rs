@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Time after which a node that does not serve yet says so.
+/// Time after which a node that does not serve clients yet announces this.
 const WAITING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Opens and closes the gate with each change of readiness, for ever. Calls `on_waiting` if the node does
@@ -57,14 +57,14 @@ pub(crate) fn set(gate: &ReadinessGate, readiness: &Readiness) {
     }
 }
 
-/// Waits until the control plane has decided if the node serves clients. Requests that arrive during a
+/// Waits until the control plane has decided whether the node serves clients. Requests that arrive during a
 /// start wait for this; otherwise they would fail at every restart.
 pub(crate) async fn decided(gate: &ReadinessGate, mut readiness: watch::Receiver<Readiness>) {
     let is_decided = |readiness: &Readiness| !matches!(readiness, Readiness::Undecided(_));
     if readiness.wait_for(is_decided).await.is_err() {
         tracing::warn!("the control plane has ended before it was decided whether the node serves");
     }
-    // Set before a client can send a request, because the gate still refuses.
+    // No request has passed yet, because the gate refuses clients until it is set here.
     set(gate, &readiness.borrow());
 }
 

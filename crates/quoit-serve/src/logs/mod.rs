@@ -54,11 +54,12 @@ pub(crate) fn start(settings: &Settings) -> Log {
 impl Log {
     /// Changes the level from now on.
     pub(crate) fn set_level(&self, settings: &Settings) {
-        // The log lives as long as the process, or another test in the process has started it.
+        // An error means that the subscriber is gone. The subscriber of a node lives as long as the process;
+        // in tests, another test may own it.
         let _ = self.filter.reload(filter_of(settings));
     }
 
-    /// Reports once a minute which warnings and errors were left out, for as long as it is polled.
+    /// Reports once a minute which warnings and errors were suppressed. Never returns.
     pub(crate) async fn tell_repeats(&self) -> ! {
         let mut windows = tokio::time::interval(WINDOW);
         loop {

@@ -15,7 +15,7 @@ use tracing_subscriber::layer::{self, Context};
 /// Number of events of one source line that are written in a period.
 const WRITTEN_COUNT_MAX: u64 = 10;
 
-/// Target of the lines that report the number of others, which are always written.
+/// Target of the lines that report the number of suppressed events. These lines are always written.
 const TARGET: &str = "quoit::repeats";
 
 /// Counts of events since the period began.
@@ -27,7 +27,7 @@ pub(super) struct Repeats {
 #[derive(Default)]
 struct Seen {
     count: u64,
-    /// Message of the first event that was left out.
+    /// Message of the first event that was suppressed.
     left_out: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Repeats {
         false
     }
 
-    /// Reports the events that were left out, and begins the next period.
+    /// Reports the suppressed events, and begins the next period.
     pub(super) fn end_window(&self) {
         let seen = std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
         for seen in seen.into_values() {
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// The lines that `run` logs; it gets the counts so that it can end periods.
+    /// Returns the lines that `run` logs. `run` receives the counts, so that it can end a period.
     fn logged(run: impl FnOnce(&Repeats)) -> Vec<String> {
         let (repeats, lines) = (Arc::new(Repeats::default()), Lines::default());
         let writer = lines.clone();

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval between checks if the engine still takes writes.
+/// Interval between checks whether the engine still takes writes.
 const FAILURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Interval between checks if large requests and answers have freed much memory.
+/// Interval between checks whether large requests and answers have freed much memory.
 const HEAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs the background tasks until the node stops.

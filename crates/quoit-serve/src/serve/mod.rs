@@ -1,7 +1,7 @@
 //! `quoit serve`: runs a node.
 //!
 //! A start opens the listeners first, then the stores of the data directory, and then connects to the other
-//! nodes. Clients are accepted once the control plane has decided if the node serves. A stop goes in the
+//! nodes. Clients are accepted once the control plane has decided whether the node serves. A stop goes in the
 //! opposite order: clients first, then the traffic between nodes, and the engine last.
 
 mod announcement;
@@ -33,12 +33,13 @@ use tokio::task::JoinHandle;
 const FILE_NAME: &str = "quoit.conf";
 /// A setting of Riak that is a secret.
 const SECRET_KEY: &str = "distributed_cookie";
-/// Number of tasks after which a thread looks at the network: the runtime's default.
+/// Number of tasks after which a thread polls for network events: the runtime's default.
 const LOOK_INTERVAL: u32 = 61;
-/// Most connections that become ready with such a look. No more than the tasks in between, so that the queue
-/// of the thread does not grow.
+/// Maximum number of network events that a busy thread takes in one poll. It is no larger than the number of
+/// tasks between polls, so that the thread's queue does not grow.
 const BUSY_EVENT_COUNT_MAX: usize = 61;
-/// Most connections that become ready with the look of a thread without tasks: three quarters of its queue.
+/// Maximum number of network events that an idle thread takes in one poll: three quarters of the capacity of
+/// its queue.
 const EVENT_COUNT_MAX: usize = 192;
 /// Time limits for stopping a node.
 const STOP_LIMITS: StopLimits =
@@ -151,10 +152,10 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     })
 }
 
-/// Creates the threads that serve requests. Connections that are ready wait in the kernel, which hands them
-/// out in order, and not in the runtime: the queue of a thread holds 256 tasks, and further ones go to
-/// another queue, of which the thread takes few while it has others. Some of a thousand clients would wait
-/// there.
+/// Creates the threads that serve requests. The limits on network events keep ready connections waiting in
+/// the kernel, which returns them in order, and not in the runtime. The queue of a thread holds 256 tasks.
+/// Further tasks go to another queue, from which a busy thread takes only a few tasks. With a thousand
+/// clients, some would wait there too long.
 fn start_runtime(settings: &Settings) -> Result<Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(count) = settings.integer("worker_threads") {
