@@ -69,7 +69,7 @@ fn refuse_riak_data(data_dir: &Path) -> Result<()> {
 ///
 /// # Errors
 ///
-/// With the file or store that can't be opened, and what the operator can do about it.
+/// If a file or store can't be opened. The error names it, and the remedy for the operator.
 pub fn open(
     data_dir: &Path,
     node_name: &str,
@@ -110,7 +110,7 @@ pub fn open(
 /// Opens the stores besides the engine and the control plane.
 fn open_beside(data_dir: &Path, settings: &Settings) -> Result<AuxiliaryData> {
     if settings.storage() == Storage::Memory {
-        // Without disk, the records of hints and reap records only live as long as the process.
+        // The records live only as long as the process, and so do the hints and reap records about them.
         let source_queues = Some(SourceQueues::in_memory(source_queue_settings(settings)));
         return Ok(AuxiliaryData { source_queues, ..AuxiliaryData::default() });
     }

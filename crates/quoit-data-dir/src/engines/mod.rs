@@ -28,7 +28,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest interval in microseconds that engines are given. The sum of it and its random part fits 64 bits.
+/// Longest interval, in microseconds, that an engine receives. The sum of the interval and its random part
+/// fits in 64 bits.
 const INTERVAL_US_MAX: u64 = u64::MAX >> 2;
 
 /// An opened engine, and a note for the operator about how it was opened.
@@ -101,8 +102,8 @@ struct EnginePlace<'p> {
     last_opening: Option<LastOpening>,
 }
 
-/// Opens one engine, and durably records the opening in the control plane's file. A store that was restored
-/// from a copy is then recognised as older than the record.
+/// Opens one engine, and durably records the opening in the control plane's file. The record exposes a store
+/// that was restored from an older copy.
 fn open_noted(
     storage: Storage,
     name: &str,

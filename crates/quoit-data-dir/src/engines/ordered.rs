@@ -67,7 +67,7 @@ pub(super) fn open_innostore(
 /// Division of an engine's memory.
 #[derive(Clone, Copy)]
 struct Memory {
-    /// Memory in bytes for records, from which calls that must not wait are answered.
+    /// Memory, in bytes, for cached records, which serve calls that must not wait for the disk.
     record_bytes: u64,
     /// Memory in bytes for blocks or pages of the underlying store.
     block_bytes: u64,

@@ -77,7 +77,7 @@ pub(super) fn with_remedy(
 /// Refuses to open a store whose salvage has not completed.
 pub(super) fn refuse_unfinished(directory: &Path, control: &ControlPlane) -> Result<()> {
     if needs_salvage_to_finish(directory) {
-        // The store is complete from there on; the command only finishes its work.
+        // At this point the new store is complete. The command only has to finish its work.
         bail!(
             "the salvage of {} was stopped just before its end; finish it: {}",
             directory.display(),

@@ -1,7 +1,7 @@
 //! Converts the data of a stopped node from one storage engine to another.
 //!
-//! The new data is written beside the old data and replaces it at the end. A conversion that was
-//! interrupted is continued by the same command, or given up; until then the node refuses to start.
+//! The new data is written beside the old data and replaces it at the end. The same command continues an
+//! interrupted conversion, or abandons it. Until then the node refuses to start.
 
 use super::{EnginePlace, directory, open_one};
 use anyhow::{Context, Result, bail};
@@ -26,13 +26,13 @@ pub struct ConversionPlan<'p> {
     pub ring_size: RingSize,
     /// The settings of the node, with those of both engines.
     pub settings: &'p Settings,
-    /// True if damaged records are left out; otherwise they end the conversion.
+    /// True if the conversion leaves out damaged records. Otherwise a damaged record ends it.
     pub accepts_damage: bool,
     /// True if the conversion begins even if the disk may have too little space.
     pub ignores_room: bool,
     /// Function that returns the free space of a directory's disk: [`free_bytes`].
     pub ask_for_room: fn(&Path) -> Result<u64>,
-    /// Interval of progress notes in bytes of copied data.
+    /// Number of copied bytes after which the conversion records its progress.
     pub note_every_bytes: u64,
 }
 
@@ -87,7 +87,7 @@ impl ConversionPlan<'_> {
         }
     }
 
-    /// Gives up the conversion in progress. Returns its description and the directory of the data.
+    /// Abandons the conversion in progress. Returns its description and the directory of the data.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl ConversionPlan<'_> {
         let OpenedStore { engine: old, created, clean, .. } =
             open(from, &base.join(&what.old_name)).context("opening the old data")?;
         if created || !clean {
-            // Recorded first: closing the store in an orderly way would hide the loss from the next start,
+            // Recorded before the store is closed: an orderly close would hide the loss from the next start,
             // however this run ends.
             note_loss(&base).context("noting that events may be lost")?;
         }
@@ -164,7 +164,7 @@ impl ConversionPlan<'_> {
         let mut conversion = match begun {
             Ok(conversion) => conversion,
             Err(refused) => {
-                // Otherwise the next start would take the store for one after a crash.
+                // Without an orderly close, the next start would treat the old data like data after a crash.
                 old.close().context("closing the old data")?;
                 return Err(refused);
             }
@@ -200,7 +200,7 @@ impl ConversionPlan<'_> {
         own.map_or_else(|| self.settings.clone(), |own| own.settings)
     }
 
-    /// The conversion to do.
+    /// The requested conversion.
     fn what(&self) -> Result<UnderWay> {
         let (from, old_name, new_name) = match self.named {
             Some(name) => (self.named_engine(name)?, name.to_owned(), name.to_owned()),

@@ -1,5 +1,5 @@
 //! Tests of losses that a converter finds and reports to the store of several engines, and of conversions
-//! that are given up.
+//! that are abandoned.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -65,8 +65,8 @@ impl Node {
         open_one(storage, &place, &self.clock, &self.settings).unwrap()
     }
 
-    /// The incarnation with which the store of several engines continues, or which it begins, when its
-    /// engine is intact. Closes the store in an orderly way.
+    /// Returns the incarnation of the store of several engines when its engine is intact: the stored one, or
+    /// a new one that the store begins. Closes the store in an orderly way.
     fn incarnation(&self) -> u64 {
         let engine = memory::engine(RingSize::DEFAULT, &self.clock, &self.settings);
         let named = NamedEngine { name: NAME.to_owned(), engine, is_intact: true };
@@ -156,7 +156,7 @@ fn a_conversion_does_not_begin_where_the_new_data_may_find_no_room() {
 
 #[test]
 fn only_the_conversion_that_is_named_is_given_up() {
-    // It can't complete: see above.
+    // The conversion can't complete, because an ordered engine can't store the second name (see above).
     let node = Node::filled(&[b"one", &[0; 40_000]]);
     node.plan().run(&mut |_| {}).err().unwrap();
     let other = ConversionPlan { to: Storage::Innostore, ..node.plan() };
