@@ -86,8 +86,8 @@ pub(crate) fn checks_here() -> Result<Vec<doctor::Check>> {
 /// Collect information for support.
 #[derive(Subcommand, Debug)]
 pub enum DebugCommand {
-    /// Write status, statistics, settings without secrets, slow requests, the state of the machine, and
-    /// logs into one tar file. Works without a node that answers.
+    /// Write status, statistics, settings without secrets, slow requests, the state of the machine, and logs
+    /// into one tar file. Works even if the node does not answer.
     Bundle(Box<BundleArgs>),
 }
 

@@ -149,7 +149,7 @@ fn percentage(value: &str, memory_bytes: Option<u64>) -> KeyOutcome {
     }
 }
 
-/// The reason for which a key has no meaning here, by its prefix.
+/// The reason why a key has no meaning here, by its prefix.
 fn why_without_meaning(key: &str) -> String {
     let families = [
         ("erlang.", "there is no Erlang runtime"),

@@ -7,8 +7,8 @@
 //! - [`diagnosis`] checks a node's settings and its machine.
 //! - [`riak_answers`] answers commands of riak-admin that correspond to no single command of Quoit.
 //!
-//! A running node is reached over HTTP (`quoit_cli::Api`). A node is served elsewhere: this crate opens no
-//! listener, and opens stores of stopped nodes only.
+//! The commands reach a running node over HTTP (`quoit_cli::Api`). This crate does not serve a node: it opens
+//! no listener, and opens only the stores of stopped nodes.
 #![cfg_attr(
     not(test),
     warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)

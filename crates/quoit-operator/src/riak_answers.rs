@@ -27,7 +27,7 @@ const CHECKS: [(&str, &str); 10] = [
     ("strong_consistency", "ensembles, which are not there"),
     ("sysctl", "limits and settings of the system"),
 ];
-/// Recommended number of partitions for each node, as Riak's users know it.
+/// Number of partitions that Riak's documentation recommends for each node.
 const PARTITIONS_A_NODE: std::ops::RangeInclusive<u64> = 8..=128;
 /// Default number of replicas of a bucket.
 const REPLICAS: usize = 3;
@@ -181,7 +181,8 @@ fn diag(line: &Line) -> Result<String> {
             word => bail!("{word} is not a check; diag --list names them"),
         }
     }
-    // The running node itself uses the addresses, and its disk is covered by the node's own figures.
+    // The running node itself uses the addresses, so that check would fail; the node's own figures cover its
+    // disk.
     let of_node = ["address", "data directory", "room on the disk", "file system"];
     let machine = diagnosis::checks_here()?.into_iter();
     let machine = machine.filter(|check| !of_node.contains(&check.subject));
@@ -280,7 +281,7 @@ fn of_cluster(overview: &Value, ring_size: u64) -> Vec<Finding> {
     findings
 }
 
-/// Current activity of the node. Tasks stand in for Erlang's processes.
+/// Current activity of the node. Tasks take the place of Erlang's processes.
 fn top(line: &Line) -> Result<String> {
     let (status, hot) = (line.get("status")?, line.get("hot-keys")?);
     let stats = &status["stats"];

@@ -16,7 +16,7 @@ pub(crate) struct DataTypeArgs {
     /// maps, from the outermost field to the innermost.
     #[arg(long = "in", value_name = "NAME_TYPE")]
     path: Vec<String>,
-    /// Print if this is an element of the set.
+    /// Print whether this element is in the set.
     #[arg(long, value_name = "ELEMENT", conflicts_with_all = ["field", "list"])]
     contains: Option<String>,
     /// Print this field of the map, for example visits_counter.

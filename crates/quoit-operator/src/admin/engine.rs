@@ -27,14 +27,14 @@ pub(crate) enum EngineCommand {
     ///
     /// The converter moves everything: objects and siblings, tombstones, index entries, large sets and maps,
     /// times of expiry. The node keeps its identity, its place in the cluster, and its hints. The converter
-    /// may be stopped at any moment: until the new data is complete and on disk, the old data stays valid and
-    /// unchanged, and the node refuses to start; run the same command to continue. Then the new data takes
-    /// its place and the old data is removed. The disk needs space for both.
+    /// may be stopped at any moment; run the same command to continue. Until the new data is complete and on
+    /// disk, the old data stays valid and unchanged, and the node refuses to start. Then the new data takes
+    /// the place of the old data, which is removed. The disk needs space for both.
     ///
     /// Engines: bitcask, leveldb, leveled, innostore. memory keeps no data to convert. With multi, convert
     /// one of its engines at a time: see --engine.
     Convert(ConvertArgs),
-    /// Set the damaged data of a stopped node aside, so that other nodes fill it.
+    /// Set the damaged data of a stopped node aside, so that the node gets its records from other nodes.
     ///
     /// For a node of a cluster whose storage engine can't open its data, or can't continue. The command
     /// renames the engine's directory to NAME.set-aside-TIME and removes nothing in it. When the node starts,
@@ -47,7 +47,7 @@ pub(crate) enum EngineCommand {
     /// data, or can't continue. The command copies each record whose checksums are right to a new store, and
     /// lists the damaged parts and the lost records. Then the new store takes the place of the old one, which
     /// is renamed to NAME.set-aside-TIME; nothing in it is removed. The disk needs space for both. Until the
-    /// new store is complete, the old one does not change, and the same command begins again.
+    /// new store is complete, the old one does not change, and the same command starts over.
     ///
     /// If parts of the data can't be read, older versions of records may reappear. If some names of records
     /// can't be read either, deleted records may reappear. The command reports both cases.
@@ -102,7 +102,7 @@ pub(crate) struct ConvertArgs {
     to: String,
     #[command(flatten)]
     node: StoppedNodeArgs,
-    /// Give up an incomplete conversion; the old data is unchanged.
+    /// Abandon an incomplete conversion; the old data is unchanged.
     #[arg(long)]
     abandon: bool,
     /// Continue without records that are damaged on disk; other replicas restore them.

@@ -51,7 +51,7 @@ enum AdminCommand {
     /// Print the claimant, pending transfers and unreachable nodes.
     #[command(alias = "ring_status")]
     RingStatus,
-    /// Print if all nodes agree on the ring; exit status 1 if they do not.
+    /// Print whether all nodes agree on the ring; exit status 1 if they do not.
     Ringready,
     /// Mark a node as down, so that other nodes no longer wait for it.
     Down {

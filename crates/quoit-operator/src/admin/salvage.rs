@@ -25,7 +25,7 @@ const PRINTED_COUNT_MAX: u64 = 20;
 pub(crate) struct SetAsideArgs {
     #[command(flatten)]
     node: StoppedNodeArgs,
-    /// Also for a node that is alone: it continues without the records.
+    /// Also set aside the data of a node that is alone; the node continues without the records.
     #[arg(long)]
     force: bool,
 }

@@ -89,7 +89,7 @@ pub(crate) fn security(api: &Api, args: &SecurityArgs, format: Format) -> Result
     }
 }
 
-/// Splits `--format FORM` off the arguments: it may stand after the command as well as before it.
+/// Splits `--format FORM` off the arguments: it is accepted both before and after the command.
 fn own_format(words: &[String], format: Format) -> (Vec<String>, Format) {
     let (mut kept, mut format) = (Vec::new(), format);
     let mut words = words.iter();

@@ -79,7 +79,7 @@ fn term(name: &str, value: &Value) -> String {
     }
 }
 
-/// Lines about members because of which reap records can't be forgotten.
+/// Lines about members that keep reap records from being deleted.
 pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, why) in [("away", "are away"), ("unsettled", "may hold something older")] {
@@ -94,7 +94,7 @@ pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
     lines
 }
 
-/// Lines about members because of which tombstones can't be reaped.
+/// Lines about members that keep tombstones from being reaped.
 fn tombstone_lines(held_up: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, why) in [("away", "are away"), ("incomplete", "have lost records")] {

@@ -323,7 +323,7 @@ fn transfers_page(document: &Value) -> String {
     lines.extend(list("switched_off").iter().map(switched_off_line));
     lines.extend(reap_record_lines(&document["reap_records"]));
     if list("active").is_empty() {
-        // Scripts take this line for the end of all transfers.
+        // Scripts treat this line as the end of all transfers.
         if ["waiting", "away", "hints"].into_iter().all(|name| list(name).is_empty()) {
             lines.push("No transfers active".to_owned());
         }
@@ -352,7 +352,7 @@ fn hint_lines(hints: &[Value]) -> Vec<String> {
     }
     let waiting = counts.into_iter().map(|(node, (records, partitions))| match partitions {
         0 => format!("{node} waiting to handoff hints of {records} records"),
-        // For these partitions, more records were missed than are recorded one by one.
+        // The target has missed more records of these partitions than are recorded one by one.
         _ => {
             format!("{node} waiting to handoff hints of {records} records, {partitions} partitions")
         }
@@ -366,7 +366,7 @@ fn hint_lines(hints: &[Value]) -> Vec<String> {
     lines
 }
 
-/// The reason for which a node hands over nothing or accepts nothing, and the remedy.
+/// The reason why a node sends or accepts no partitions, and the remedy.
 fn switched_off_line(each: &Value) -> String {
     let (does_not, direction) = match (each["inbound"] == false, each["outbound"] == false) {
         (true, true) => ("neither hands over nor takes", "both"),

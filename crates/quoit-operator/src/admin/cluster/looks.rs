@@ -112,7 +112,7 @@ fn pending_lines(change: &Value) -> String {
     lines.join("\n")
 }
 
-/// Prints if all nodes agree on the ring; fails if they do not.
+/// Prints whether all nodes agree on the ring; fails if they do not.
 pub(crate) fn ring_ready(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("cluster/ring-ready")?, format)?;
     let is_ready = document["ready"] == true;

@@ -26,38 +26,38 @@ use serde_json::{Value, json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
-    /// Stage that this node joins the cluster of another node.
+    /// Stage a join of this node to the cluster of another node.
     Join {
         /// Any member: its internode address, for example 10.0.0.1:8099 or riak@10.0.0.1 (port 8099).
         node: String,
         #[command(flatten)]
         token: links::TokenSource,
     },
-    /// Create the certificate authority of the cluster, whose certificates the members use for each other,
-    /// unless it exists.
+    /// Create the cluster's certificate authority, which issues the certificates of the members, unless it
+    /// exists.
     Init,
     /// Create a token with which a node joins, and print it once; list or revoke tokens.
     Token(links::TokenArgs),
     /// Print the security of connections between nodes; rotate the certificate authority.
     Tls(links::TlsArgs),
-    /// Stage that a node hands over its data and leaves.
+    /// Stage a node's departure; the node first hands over its data.
     Leave {
         /// Name of the node [default: the node asked].
         node: Option<String>,
     },
-    /// Stage that a node is removed without handing over its data: records that only it has are lost.
+    /// Stage the removal of a node without handing over its data: records that only it has are lost.
     ForceRemove {
         /// Name of the node.
         node: String,
     },
-    /// Stage that a node hands over everything to another node, which takes its place, and leaves.
+    /// Stage the replacement of a node by another node, to which it first hands over everything.
     Replace {
         /// Name of the node that leaves.
         old: String,
         /// Name of the node that takes its place; it joins in the same plan or has no partitions.
         new: String,
     },
-    /// Stage that another, empty node takes the place of a lost node.
+    /// Stage the replacement of a lost node by another, empty node.
     ForceReplace {
         /// Name of the lost node.
         old: String,

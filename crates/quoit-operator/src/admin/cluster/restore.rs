@@ -15,7 +15,8 @@ pub(crate) struct RestoreArgs {
     /// Data directory of a stopped node, restored from a copy.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Begin the epoch with this node's state of the cluster; on one node, before all others.
+    /// Begin a new cluster epoch with this node's state of the cluster; run this on one node, before all
+    /// others.
     #[arg(long, conflicts_with = "epoch")]
     begin: bool,
     /// Join the epoch with this id, which the command with --begin has printed.
