@@ -1,4 +1,4 @@
-//! Calls of a node's HTTP interface: the administration API and the resources of clients.
+//! Client of a node's HTTP interface: of its administration API and of the API for clients.
 
 use crate::local::{LocalConnector, NoResolver};
 use crate::secure::LoginArgs;
@@ -20,8 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The HTTP interface of a node. Given several nodes, the first that can be connected to is asked, and it
-/// is kept for the calls that follow.
+/// Client of a node's HTTP interface. If several nodes are given, it uses the first one that it can connect
+/// to, and keeps that node for later calls.
 pub struct Api {
     places: Vec<(Target, Agent)>,
     current: Cell<usize>,
@@ -94,7 +94,7 @@ fn agent(target: &Target, login: &LoginArgs) -> Result<Agent> {
     let config = Agent::config_builder()
         .timeout_global(Some(TIMEOUT))
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        // Refusals carry a document that tells the reason.
+        // The body of a refusal is a document with the reason.
         .http_status_as_error(false)
         .max_redirects(0)
         .middleware(Authorization(login.authorization()?.filter(|_| target.is_https())))
@@ -153,7 +153,7 @@ impl Middleware for Authorization {
     }
 }
 
-/// True if the request did not reach a node, so that another node can be asked without repeating an effect.
+/// True if the request did not reach a node, so that it is safe to send it to another node.
 fn is_unreachable(error: &ureq::Error) -> bool {
     use std::io::ErrorKind as K;
     match error {
@@ -174,7 +174,7 @@ fn is_unreachable(error: &ureq::Error) -> bool {
     }
 }
 
-/// True if the host name could not be resolved. The error has no kind for this, only a text.
+/// True if the host name could not be resolved. The error has no kind for this, only a message.
 fn is_unknown_host(fault: &std::io::Error) -> bool {
     fault.to_string().contains("lookup address")
 }
@@ -208,14 +208,13 @@ impl Api {
         Self { places, current: Cell::new(0), fault }
     }
 
-    /// The node that is asked at present.
+    /// The node that calls go to at present.
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.places[self.current.get()].0
     }
 
-    /// Calls the present node. While a node cannot be connected to, the next one is tried, each of them
-    /// once.
+    /// Calls the current node. If it can't connect to a node, it tries the next one. It tries each node once.
     fn ask(
         &self,
         call: impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,
@@ -279,8 +278,8 @@ impl Api {
         Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
     }
 
-    /// Starts to read a resource of clients whose body can be endless. Returns its status and its body;
-    /// there is no time limit.
+    /// Starts to read a resource of the client API whose body may be endless. Returns the status and the
+    /// body. The read has no time limit.
     ///
     /// # Errors
     ///
@@ -302,7 +301,7 @@ impl Api {
         self.read(self.ask(|agent, base| agent.get(format!("{base}/admin/v1/{path}")).call()))
     }
 
-    /// Reads a resource of clients. Returns `None` if it does not exist.
+    /// Reads a resource of the client API. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -312,7 +311,7 @@ impl Api {
         match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
             (200, Ok(document)) => Ok(Some(document)),
             (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
-            // The body is a page for browsers: the bucket type does not exist.
+            // The body is an HTML page: the bucket type does not exist.
             (404, Err(_)) => Ok(None),
             _ => bail!("{}", reply.text()),
         }

@@ -32,7 +32,7 @@ const SECRETS: [&str; 6] = ["password", "secret", "token", "cookie", "private", 
 pub struct Extras {
     /// Text files with their names.
     pub texts: Vec<(String, String)>,
-    /// Log files, whose ends are taken.
+    /// Log files; the bundle contains the end of each.
     pub logs: Vec<PathBuf>,
 }
 

@@ -53,7 +53,7 @@ struct ChangesAsked {
     /// Start position: `oldest`, `now`, seconds since 1970, or the position of a line.
     #[arg(long, default_value = "oldest", value_name = "POSITION")]
     since: String,
-    /// Wait for further changes instead of ending after the present ones.
+    /// Keep waiting for new changes instead of ending after the existing ones.
     #[arg(long)]
     follow: bool,
     /// Only keys that begin with this text.
@@ -88,10 +88,10 @@ enum ChangesCommand {
     },
 }
 
-/// End of a stream.
+/// Reason why a stream of changes ended.
 enum StreamEnd {
     Whole,
-    /// The node failed or stopped; the text tells the reason.
+    /// The node failed or stopped; the text gives the reason.
     Broken(String),
 }
 
@@ -99,7 +99,7 @@ enum StreamEnd {
 struct Reading {
     /// Position of the last line.
     since: String,
-    /// True if the user was told of the present interruption.
+    /// True if the current interruption was already reported.
     is_told: bool,
 }
 
@@ -288,7 +288,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
-    /// The selection of all changes, also later ones, and a reader that has read nothing.
+    /// Selects all changes, including later ones, for a reader that has read nothing.
     fn following() -> (ChangesAsked, Reading) {
         let since = "oldest".to_owned();
         let reading = Reading { since: since.clone(), is_told: true };

@@ -1,8 +1,8 @@
 //! Quoit's command line: how it reaches a node, how records are named, and how answers are shown.
 //!
-//! The program `quoit` has the tree of commands; this crate has what they are made of. It talks to a node
-//! over HTTP, through the network or through the administration socket of the data directory, and knows
-//! nothing of the server's code.
+//! The program `quoit` defines the tree of commands; this crate contains their building blocks. Commands talk
+//! to a node over HTTP, either through the network or through the administration socket in the node's data
+//! directory. The crate does not depend on the server's code.
 //!
 //! ```
 //! use quoit_cli::names::RecordName;

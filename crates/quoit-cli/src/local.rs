@@ -22,8 +22,8 @@ pub const SOCKET_FILE: &str = "admin.sock";
 /// Longest path in bytes that every system accepts as the address of a socket.
 const ADDRESS_BYTES_MAX: usize = 100;
 
-/// Calls `with` with a path to the same file that is short enough for a socket address. A long path is
-/// replaced by one through `/proc/self/fd`.
+/// Calls `with` with a path to the file that is short enough for a socket address. If `path` is too long, the
+/// function passes a path through `/proc/self/fd` instead.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub struct LoginArgs {
     /// it.
     #[arg(long, global = true, env = "QUOIT_PASSWORD_FILE", value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// File of the certificate authorities that the node's certificate is verified with.
+    /// File with the certificate authorities that verify the node's certificate.
     #[arg(long, global = true, env = "QUOIT_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// File of a client certificate; requires --key.

@@ -63,7 +63,7 @@ impl Target {
         let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        // An IPv6 address stands in brackets, and its colons do not begin a port.
+        // An IPv6 address is written in brackets, and its colons do not begin a port.
         let bare = match host.strip_prefix('[') {
             Some(rest) => rest.split(']').next(),
             None => host.split(':').next(),

@@ -21,7 +21,7 @@ use anyhow::{Error, anyhow};
 pub(crate) fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> Error {
     let told = reply.text();
     match reply.status {
-        // For a bucket type that does not exist, clients get a page for browsers.
+        // If the bucket type does not exist, the answer is an HTML page.
         404 if told.starts_with('<')
             || told.contains("bucket_type_unknown")
             || told.contains("Unknown bucket type") =>

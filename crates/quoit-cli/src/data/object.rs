@@ -84,7 +84,7 @@ impl Sibling {
         }
     }
 
-    /// The value as text that can be shown on a terminal; `None` if it is not such a text.
+    /// The value as text that can be shown on a terminal; `None` if it can't be shown.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         let text = std::str::from_utf8(&self.value).ok()?;

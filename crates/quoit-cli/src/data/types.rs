@@ -86,7 +86,7 @@ pub enum HllCommand {
 pub enum MapCommand {
     /// Print the fields, one on each line.
     Get(DataTypeTarget),
-    /// Change fields. A field's name ends in its kind, as in name_register, visits_counter, tags_set,
+    /// Change fields. A field's name ends in its type, as in name_register, visits_counter, tags_set,
     /// member_flag and address_map; a dot separates a map from a field inside it.
     Update {
         /// The map.
@@ -190,8 +190,9 @@ impl DataTypeTarget {
         Ok(())
     }
 
-    /// Applies an operation. With `needs_context`, the value is read first and its causal context sent
-    /// along, so that a removal affects only what the client has seen.
+    /// Applies an operation. If `needs_context` is set, it first reads the value and sends the value's causal
+    /// context with the operation, so that a removal affects only elements and fields that the client has
+    /// seen.
     fn change(
         &self,
         kind: Kind,

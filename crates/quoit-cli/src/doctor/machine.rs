@@ -6,9 +6,10 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Number of files that the storage engine and other nodes may need in addition to client connections.
+/// Number of file descriptors that the storage engine and connections to other nodes may need in addition to
+/// client connections.
 const OWN_FILES: u64 = 1_024;
-/// Memory below which a node works poorly, in bytes.
+/// Memory below which a node performs poorly, in bytes.
 const MEMORY_BYTES_MIN: u64 = 512 << 20;
 /// Swappiness above which Linux swaps out a node's memory although memory is free.
 const SWAPPINESS_MAX: u64 = 10;

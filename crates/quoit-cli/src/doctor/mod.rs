@@ -1,4 +1,4 @@
-//! `quoit doctor`: checks of the machine for problems that would hurt a node, each with the remedy.
+//! `quoit doctor`: checks the machine for problems that would harm a node, and names a remedy for each.
 
 mod machine;
 mod place;
@@ -16,7 +16,7 @@ pub enum Verdict {
     Good,
     /// The state could not be determined.
     Unknown,
-    /// A node starts, but works worse than it could.
+    /// A node starts, but does not work as well as it could.
     Warning,
     /// A node does not start, or its data is in danger.
     Bad,

@@ -12,15 +12,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Free space below which a disk is soon full, in bytes.
+/// Free space, in bytes, below which the doctor reports that a disk is nearly full.
 const ROOM_BYTES_MIN: u64 = 1 << 30;
-/// Free part of a disk below which space is short, in percent.
+/// Free share of a disk, in percent, below which the doctor reports that a disk is nearly full.
 const ROOM_PERCENT_MIN: u64 = 10;
-/// Prefixes of the kinds of file systems that do not keep synced data, or do not keep it on this machine. Of
-/// those that programs serve (`fuse`) only [`LOCAL_FUSE`] is known to be on this machine.
+/// Prefixes of the types of file systems that lose synced data, or that store it on another machine. Among
+/// FUSE file systems, only those of the type [`LOCAL_FUSE`] are known to store data on this machine.
 const UNSAFE_KINDS: [&str; 9] =
     ["tmpfs", "ramfs", "nfs", "cifs", "smb", "fuse", "9p", "overlay", "ceph"];
-/// Prefix of the kinds of file systems that a program serves from a block device of this machine.
+/// Prefix of the types of FUSE file systems that store their data on a block device of this machine.
 const LOCAL_FUSE: &str = "fuseblk";
 
 /// True if a node runs with this data directory.
@@ -125,7 +125,7 @@ fn is_unsafe(kind: &str) -> bool {
     !kind.starts_with(LOCAL_FUSE) && UNSAFE_KINDS.iter().any(|start| kind.starts_with(start))
 }
 
-/// Kind of the file system that contains a path: of the innermost mount.
+/// Type of the file system that contains a path: that of the innermost mount.
 fn kind_of(mounts: Vec<Mount>, place: &Path) -> Option<String> {
     let around = mounts.into_iter().filter(|mount| place.starts_with(&mount.path));
     around.max_by_key(|mount| Path::new(&mount.path).components().count()).map(|mount| mount.kind)

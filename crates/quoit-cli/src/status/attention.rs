@@ -3,11 +3,11 @@
 use crate::figures::{duration, size};
 use serde_json::Value;
 
-/// Free part of a disk below which space is short, in percent.
+/// Free share of a disk below which space is short, in percent.
 const ROOM_PERCENT_MIN: f64 = 10.0;
 /// Limit of the 99th percentile of request latency, in microseconds. A node above it is reported as slow.
 const SLOW_US: u64 = 100_000;
-/// Number of siblings from which an object is reported.
+/// Number of siblings at which an object is reported.
 const SIBLINGS_MAX: u64 = 25;
 /// Size above which an object slows down other requests, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 20;
