@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 /// Free space in the read buffer before each read. A longer answer takes several reads.
 const READ_SIZE_BYTES: usize = 16 * 1024;
 
-/// Most bytes to reserve on account of the length that a frame declares, before the bytes arrive.
+/// Maximum number of bytes to reserve for the length that a frame declares, before the bytes arrive.
 const READ_AHEAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Reserves space for the next read.
@@ -257,8 +257,8 @@ impl Connection {
         Ok(answer.client_id)
     }
 
-    /// Sets the connection's client id. It belongs to this connection only and has no effect on requests.
-    /// The protocol has it from the time when clients made the version vectors themselves.
+    /// Sets the connection's client id. It belongs to this connection only and has no effect on requests. The
+    /// protocol keeps it from the time when clients made the version vectors themselves.
     ///
     /// # Errors
     ///

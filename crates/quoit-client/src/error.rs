@@ -106,7 +106,7 @@ pub enum Error {
         /// Number of attempts.
         attempts: u32,
     },
-    /// An update of a data type removes something and has no context of what its client has seen.
+    /// An update of a data type removes something but has no causal context.
     #[error(
         "removes from data types need the context of a read: fetch the record and give its context in the \
          options, or set without_context to remove everything that the replica has"

@@ -61,7 +61,7 @@ impl Default for TypeRules {
 /// The fault of an answer that should be a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// The answer had no layout although the client had named none that it knows.
+    /// The answer has no layout, although the client did not say that it already has one.
     #[error("the answer has no layout, although one was requested")]
     Nothing,
     /// The number of partitions is not valid.

@@ -69,8 +69,8 @@ impl Node {
         self.state().retry_at
     }
 
-    /// Returns a connection with room for one more request: an idle one, else a new one, else the least
-    /// busy one. Waits while the node has its maximum of requests in flight.
+    /// Returns a connection that can take one more request: an idle one, else a new one, else the least busy
+    /// one. Waits while the node has its maximum of requests in flight.
     pub(crate) async fn acquire(
         &self,
         settings: &Settings,
@@ -81,7 +81,8 @@ impl Node {
             let slot = pipeline.slot(permit);
             return Ok((pipeline, slot));
         }
-        // Another caller is connecting. Meanwhile this request shares a connection that has room.
+        // Another caller is connecting. Meanwhile this request shares a connection that can take one more
+        // request.
         let connecting = match self.connecting.try_lock() {
             Ok(connecting) => connecting,
             Err(_) => match self.choose(settings, true) {
@@ -102,7 +103,7 @@ impl Node {
     }
 
     /// Returns the least busy connection, if it is idle or the node has its maximum of connections. With
-    /// `shared`, a busy connection that has room for one more request will do too.
+    /// `shared`, the result may also be a busy connection that can take one more request.
     fn choose(&self, settings: &Settings, shared: bool) -> Option<Arc<Pipeline>> {
         let mut state = self.state();
         state.pipelines.retain(|pipeline| !pipeline.is_closed());

@@ -59,7 +59,7 @@ pub struct Content {
     pub last_modified: Option<SystemTime>,
     /// The sibling's tag. The server sets it and ignores it in writes.
     pub vtag: Option<Bytes>,
-    /// True if this sibling says that the object was deleted.
+    /// True if this sibling is a tombstone.
     pub deleted: bool,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     Lost(Error),
 }
 
-/// A place among the requests in flight on one connection. Dropping it frees the place.
+/// A slot for one request in flight on a connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
     in_flight: Arc<AtomicUsize>,
@@ -99,7 +99,7 @@ impl Pipeline {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Takes a place among the requests in flight.
+    /// Takes a slot for a request in flight.
     pub(crate) fn slot(&self, permit: OwnedSemaphorePermit) -> Slot {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Slot { in_flight: self.in_flight.clone(), _permit: permit }
@@ -184,9 +184,9 @@ impl Driver {
             to_write.clear();
             for job in jobs.drain(..) {
                 to_write.extend_from_slice(&job.frame);
-                // At most `depth` requests are in flight, so the channel has room. Two callers may have
-                // taken the last place at the same time; then answers to requests already written make
-                // room.
+                // At most `depth` requests are in flight, so the channel has capacity. If two callers have
+                // taken the last slot at the same time, the answers to requests already written free
+                // capacity.
                 if sent.send(job.waiter).await.is_err() {
                     return Ok(());
                 }

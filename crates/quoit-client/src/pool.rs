@@ -1,10 +1,10 @@
 //! The pool of all nodes: routing of requests, attempts at other nodes, and learning of the layout.
 //!
-//! A request is sent to one node at a time. After a failed attempt the pool decides if another node may be
-//! tried:
+//! A request is sent to one node at a time. After a failed attempt the pool decides whether another node may
+//! be tried:
 //!
 //! - The request was not sent: yes. After a failed TLS handshake only if there is a node that was not yet
-//!   tried, since the certificate of that one may be in order.
+//!   tried, since that node's certificate may be valid.
 //! - The connection broke, or the node exceeded the time of an attempt, after the request may have been sent:
 //!   only if the request may be repeated ([`Repeatable::Safe`]), since the first node may have carried it
 //!   out.
@@ -33,7 +33,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Says if a request may be sent again after its connection broke before the answer came.
+/// Whether a request may be sent again after its connection broke before the answer came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeatable {
     /// The request changes nothing, or changes the same thing in the same way: send it again.
@@ -212,7 +212,8 @@ impl Pool {
         let pool = Arc::clone(self);
         tokio::spawn(async move {
             let _learning = learning;
-            // A refused login ends the requests that need a new connection, which have it told.
+            // No error is lost here: a refused login also ends the requests that need a new connection, and
+            // they return it.
             let _ = pool.learn().await;
         });
         Ok(())

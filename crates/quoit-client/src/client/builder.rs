@@ -31,7 +31,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Most shared connections to one node, 1 to 10000. Default 8.
+    /// Maximum number of shared connections to one node, 1 to 10000. Default 8.
     ///
     /// The client opens another connection when all connections to the node are busy.
     #[must_use]
@@ -40,7 +40,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Most requests in flight on one connection, 1 to 10000. Default 16.
+    /// Maximum number of requests in flight on one connection, 1 to 10000. Default 16.
     ///
     /// A server answers the requests of a connection one after the other. A value of 1 turns pipelining
     /// off. Further requests wait, within their timeout.
@@ -50,15 +50,15 @@ impl ClientBuilder {
         self
     }
 
-    /// Most concurrent listings and streamed queries, each with a connection of its own, 1 to 10000.
-    /// Default 8.
+    /// Maximum number of concurrent listings and streamed queries, each with a connection of its own, 1 to
+    /// 10000. Default 8.
     #[must_use]
     pub fn streams_max(mut self, count: usize) -> ClientBuilder {
         self.settings.streams_max = count;
         self
     }
 
-    /// Most attempts at a request, 1 to 10000. Default 3.
+    /// Maximum number of attempts at a request, 1 to 10000. Default 3.
     ///
     /// The client tries a request again on another node if it could not connect or did not send the
     /// request. If the connection broke before the answer, it only repeats requests that may be repeated:
@@ -72,14 +72,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Longest time for connecting. Default 5 s. A login may take 10 s more.
+    /// Maximum time for connecting. Default 5 s. A login may take 10 s more.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// Longest time for a request, with all attempts and the waiting for a connection. Default 65 s, a
+    /// Maximum time for a request, including all attempts and the wait for a connection. Default 65 s, a
     /// little more than the time after which a server answers `timeout` by default.
     ///
     /// If the options of a request give the server a time limit, the client waits at least one second
@@ -90,9 +90,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Longest time that one node may take for a request that may be repeated, before the client asks
-    /// another node. Default 5 s. It applies only if there are several nodes; the last attempt has all the
-    /// time that is left. After a node exceeded this time the client does not use it for the time of
+    /// Maximum time that one node may take for a request that may be repeated, before the client asks another
+    /// node. Default 5 s. It applies only if there are several nodes; the last attempt has all the time that
+    /// is left. After a node exceeded this time the client does not use it for the time of
     /// [`backoff`](Self::backoff).
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> ClientBuilder {

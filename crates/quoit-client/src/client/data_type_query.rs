@@ -31,7 +31,7 @@ impl FieldPath {
         self.step(FieldKind::Map, name.as_ref())
     }
 
-    /// Appends a field that is a set. A path can't go on beyond a set.
+    /// Appends a field that is a set. A path ends at a set.
     #[must_use]
     pub fn set(self, name: impl AsRef<[u8]>) -> Self {
         self.step(FieldKind::Set, name.as_ref())

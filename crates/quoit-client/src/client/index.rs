@@ -278,7 +278,8 @@ impl Client {
         Ok(IndexResults { frames, continuation: None })
     }
 
-    /// Runs a query and returns its matches in one answer: for pages, and for queries that find few.
+    /// Runs a query and returns its matches in one answer. Use it for pages, and for queries with few
+    /// matches.
     ///
     /// # Errors
     ///

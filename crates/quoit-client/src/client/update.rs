@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Options of [`Client::update`].
 #[derive(Debug, Clone)]
 pub struct UpdateOptions {
-    /// Most attempts, if other clients change the object meanwhile. Default 5.
+    /// Maximum number of attempts, if other clients change the object meanwhile. Default 5.
     pub attempts_max: u32,
     /// Options of the reads. `head`, `if_modified` and `tombstone` are ignored.
     pub get: GetOptions,

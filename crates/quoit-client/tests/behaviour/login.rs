@@ -23,7 +23,8 @@ fn login() -> Login {
     Login::new("alice", "secret", &TlsSettings { authorities, ..TlsSettings::default() }).unwrap()
 }
 
-/// Builder of a client that logs in, and leaves a node that it can't connect to alone for an hour.
+/// Builder of a client that logs in. If the client can't connect to a node, it does not use that node for an
+/// hour.
 fn builder<T: Into<String>>(nodes: impl IntoIterator<Item = T>) -> ClientBuilder {
     let pause = Duration::from_secs(3600);
     Client::builder().nodes(nodes).login(login()).backoff(pause, pause)
@@ -100,7 +101,7 @@ async fn agree_to_tls(node: &TcpListener, rest: &[u8]) -> TcpStream {
 /// A node that agrees to begin TLS and then does not speak it. Returns when the client has given up.
 async fn break_handshake(node: &TcpListener) {
     let mut stream = agree_to_tls(node, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-    // Reads what the client sends, so that no reset overtakes the words above.
+    // Reads what the client sends, so that no reset of the connection discards the bytes sent above.
     let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 

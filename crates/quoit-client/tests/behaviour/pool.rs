@@ -67,7 +67,7 @@ async fn connections_and_requests_in_flight_keep_to_their_bounds() {
         in_flight.entry(request.connection).or_default().push(request);
         assert!(in_flight.len() <= 2);
         assert!(in_flight.values().all(|requests| requests.len() <= 3));
-        // Once all places are taken no further request comes, so the test must answer one.
+        // Once all slots are taken no further request comes, so the test must answer one.
         if in_flight.values().map(Vec::len).sum::<usize>() == 6 || arrived >= 14 {
             let requests = in_flight.values_mut().max_by_key(|requests| requests.len()).unwrap();
             let request = requests.remove(0);
@@ -147,7 +147,7 @@ async fn a_write_waits_for_its_node_longer_than_a_read_would() {
     let (mut slow, mut other) = (Fake::start().await, Fake::start().await);
     let client = Client::builder()
         .nodes([slow.address.clone(), other.address.clone()])
-        // The second attempt is the last one, which no time of an attempt limits.
+        // The second attempt is the last one, so the attempt timeout does not apply to it.
         .attempts_max(2)
         .attempt_timeout(Duration::from_millis(200))
         .build()
@@ -155,7 +155,7 @@ async fn a_write_waits_for_its_node_longer_than_a_read_would() {
     let location = location(1);
     let serve = async {
         let write = slow.next().await;
-        // A read that starts after the write moves on when the time of an attempt is over.
+        // A read that starts after the write is sent to another node when its attempt times out.
         let moves_on = async {
             other.next().await;
             let read = slow.next().await;
