@@ -1,8 +1,8 @@
 //! Versions of the internode protocol that the data of the cluster needs.
 //!
-//! A node of an older version would misunderstand messages of a newer one. So a feature that needs a
-//! newer version is refused until all members speak that version. Once it is in use, no node is
-//! admitted that does not.
+//! A node of an older version would misunderstand messages of a newer one. So a feature that needs a newer
+//! version is refused until all members speak that version. Once the feature is in use, a node that does not
+//! speak the version is not admitted.
 //!
 //! The first version knows all current properties of buckets. Each property that a later version adds
 //! needs a row in [`PROPERTY_NEEDS`]. Tests and the simulator have rows for a made-up version.

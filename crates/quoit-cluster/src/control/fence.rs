@@ -1,11 +1,11 @@
 //! Excludes a node from the log if it runs on an outdated data directory.
 //!
-//! A voter that has forgotten its vote may vote twice in a term. A voter that has forgotten entries may
-//! help a majority to drop them. Working disks do not forget, but a restored backup does: the node no
-//! longer knows what it has promised since. Each node therefore counts its starts in its control file and
-//! reports the count to the other members, which record the latest one durably. The node takes part in the
-//! log once a majority of the voters knows of no later start. Any two majorities share a voter, so if a
-//! later start of this node has taken part, at least one voter reports it.
+//! A voter that has forgotten its vote may vote twice in a term. A voter that has forgotten entries may let a
+//! majority drop them. Working disks do not forget, but a restored backup lacks all votes and entries since
+//! it was made. Each node therefore counts its starts in its control file and reports the count to the other
+//! members, which record the latest one durably. The node takes part in the log once a majority of the voters
+//! knows of no later start. Any two majorities share a voter, so if a later start of this node has taken
+//! part, at least one voter reports it.
 //!
 //! A sole voter is a majority by itself. If the cluster has other members, it still asks them, but waits only
 //! for a limited time: one of two members has to continue when the other one is lost.

@@ -336,8 +336,8 @@ impl Group {
     /// Proposes a decision and waits until it is committed. The node must lead.
     ///
     /// Changes that are valid for every state are batched: those that arrive while such an entry is being
-    /// committed form the next one. After a commit of a layout all members report at once that they serve by
-    /// it, and each entry costs each member two synced writes.
+    /// committed form the next one. After a commit of a layout all members report at the same time that they
+    /// use it, and each entry costs each member two synced writes.
     pub(crate) async fn propose(
         &self,
         decision: Decision,

@@ -5,8 +5,8 @@
 //! in the log, before readers see it; entries at the front of the log are removed only when a state with
 //! their effects is on disk.
 //!
-//! `group` runs the Raft instance, `file` stores, `network` and `link` send, `fence` keeps nodes with
-//! outdated data directories out, `voters` chooses the voters.
+//! `group` runs the Raft instance, `file` stores the log and the state, `network` and `link` call other
+//! nodes, `fence` excludes nodes with outdated data directories, `voters` chooses the voters.
 
 pub(crate) mod codec;
 pub(crate) mod demoted;

@@ -10,8 +10,8 @@ thread_local! {
     static STATE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Derives the election timeouts of all control planes that are started on this thread from a seed.
-/// Without a call they come from the system's randomness.
+/// Derives the election timeouts of all control planes that are started on this thread from a seed. Unless
+/// this is called, they come from the system's randomness.
 pub fn seed_elections(seed: u64) {
     STATE.set(Some(seed));
 }

@@ -31,8 +31,8 @@ const fn voter_count(member_count: usize) -> usize {
 /// leaving; candidates from locations with fewer chosen voters; current voters. An unfit voter stays until
 /// a fit candidate can take its place, unless the number of voters would be even.
 ///
-/// A voter that is leaving stays one as long as fewer would vote without it. Handing over its data may
-/// take hours, in which a cluster of three must not depend on a single voter.
+/// A voter that is leaving remains a voter if there would be fewer voters without it. Handing over its data
+/// may take hours. During this time, a cluster of three must not depend on a single voter.
 pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
     let count = voter_count(candidates.len());
     let mut chosen: Vec<&Candidate> = Vec::new();

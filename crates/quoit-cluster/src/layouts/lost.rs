@@ -1,7 +1,7 @@
 //! Copies that have lost records that were durable, because the disk of their node lost them.
 //!
-//! Such a copy is incomplete, like one that a node is receiving, also in the layouts by which the
-//! partition is read. It counts as complete again when its node reports so.
+//! Such a copy is incomplete, like a copy that a node is still receiving. It is incomplete even in the
+//! layouts by which the partition is read. It counts as complete again when its node reports so.
 
 use super::Layouts;
 use crate::NodeId;

@@ -199,10 +199,10 @@ impl Layouts {
         })
     }
 
-    /// Adds a layout. A node that has more votes for a partition in it than in the layout by which the
-    /// partition is read needs a complete copy: it must not answer with more votes than before unless it
-    /// has all records. Usually such a node becomes a primary. If there are fewer nodes than positions, it
-    /// may be one already. `n_vals` are those of all buckets, ascending.
+    /// Adds a layout. A node that has more votes for a partition in the new layout than in the layout by
+    /// which the partition is read needs a complete copy: it must not answer with more votes than before
+    /// unless it has all records. Usually such a node becomes a primary. If there are fewer nodes than
+    /// positions, it may be one already. `n_vals` are those of all buckets, ascending.
     pub(crate) fn push(&mut self, layout: Arc<Layout>, n_vals: &[u32]) {
         self.n_val = n_vals.last().map_or(self.n_val, |n_val| self.n_val.max(*n_val));
         let mut added = Vec::new();

@@ -265,8 +265,8 @@ impl ControlPlane {
         InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     }
 
-    /// Durably records an opening of a store of this node. To be called before the node serves, so that
-    /// the next start detects a store that has gone back in time.
+    /// Durably records an opening of a store of this node. To be called before the node serves, so that the
+    /// next start detects a store that was restored from an older copy.
     ///
     /// # Errors
     ///

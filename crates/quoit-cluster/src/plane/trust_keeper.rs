@@ -189,8 +189,8 @@ fn link_trust(security: &LinkSecurity, state: &State) -> LinkTrust {
     LinkTrust {
         authorities: trust.authorities.iter().map(|one| one.certificate().clone()).collect(),
         removed: state.members().removed().map(|(node, _)| node.to_string()).collect(),
-        // A node whose last answer was lost asks again with a token that is used up. Whether a token serves
-        // a node is decided when the node asks for its certificate.
+        // A node that did not receive its answer asks again with a token that is used up. The cluster decides
+        // whether a token is valid for a node when the node asks for its certificate.
         tokens: trust.tokens.iter().map(|(id, token)| (*id, token.expires)).collect(),
         secret: security.secret().cloned(),
     }

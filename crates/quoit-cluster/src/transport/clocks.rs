@@ -63,8 +63,8 @@ impl<'n> NodeTime<'n> {
     /// Returns this node's complaint about the clock of a peer, which has just sent its time; `None` if the
     /// clock is right, or one of the two nodes sends no time.
     ///
-    /// Only a clock that is ahead is detected: if a greeting was long under way, its sender seems to be
-    /// behind. Each of two nodes greets the other, so one of them notices the difference.
+    /// Only a clock that is ahead is detected: if a greeting was delayed, its sender seems to be behind. Each
+    /// of two nodes greets the other, so one of them notices the difference.
     pub(super) fn complaint_about(&self, peer: &NodeTime<'_>) -> Option<String> {
         let (own_us, peer_us) = self.unix_us.zip(peer.unix_us)?;
         let ahead = Duration::from_micros(peer_us.saturating_sub(own_us));

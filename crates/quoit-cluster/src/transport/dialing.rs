@@ -144,8 +144,8 @@ async fn run<'a>(
 }
 
 /// Ends a connection that another one replaces, when its calls have their answers or after
-/// [`HAND_OVER_PATIENCE`]. Returns an error if the connection ended by itself before, for example because
-/// it was hung up; then nothing replaces it.
+/// [`HAND_OVER_PATIENCE`]. Returns an error if the connection ended by itself before, for example because it
+/// was closed; then nothing replaces it.
 async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) -> Result<(), Fault> {
     if let Ok(drained) = timeout(HAND_OVER_PATIENCE, driver.drain()).await {
         return drained;

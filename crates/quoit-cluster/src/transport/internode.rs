@@ -186,8 +186,8 @@ impl Internode {
     }
 
     /// Sets the cluster that the node belongs to. Without one, no member is admitted. When it changes, all
-    /// connections end at once. A node changes its cluster while it is the only member of its own, so its
-    /// writes miss no replica.
+    /// connections end at once. A node changes its cluster only while it is the only member of the former
+    /// one, so its writes miss no replica.
     pub fn set_cluster(&self, cluster_id: Option<ClusterId>) {
         let mut identity = self.context.identity.write();
         let earlier = std::mem::replace(&mut identity.cluster_id, cluster_id);

@@ -4,7 +4,7 @@
 //! for each lane and direction, and passes requests to the registered [`Service`]s.
 //!
 //! 1. A connection begins with a greeting of both sides, after an optional TLS handshake (`greeting`,
-//!    `security`). It settles identity, cluster, version, clocks and bounds.
+//!    `security`). It establishes identity, cluster, version and bounds, and compares the clocks.
 //! 2. A caller appends its request to the buffer of a lane (`outbox`). Either the caller writes it at
 //!    once, or the connection's task writes it together with the requests of others.
 //! 3. The answers arrive in [`Replies`]. Each request has exactly one last answer, a refusal included. If

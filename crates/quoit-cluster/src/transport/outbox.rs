@@ -1,9 +1,9 @@
 //! Output of a connection: a buffer to which many tasks append and which one task writes.
 //!
-//! Each connection has one task, its driver. A task that appends either writes at once, if no other
-//! task is writing ([`Urgency::Now`]), or leaves it to the driver. The driver writes when all tasks
-//! that are ready to run have appended ([`Urgency::Soon`]), so that one system call carries the
-//! messages of many tasks.
+//! Each connection has one task, its driver. A task that appends either writes at once, if no other task is
+//! writing ([`Urgency::Now`]), or leaves the write to the driver. The driver writes when all tasks that are
+//! ready to run have appended ([`Urgency::Soon`]), so that one system call carries the messages of many
+//! tasks.
 //!
 //! Large payloads are not copied into the buffer: they stay in their own buffers ([`SharedParts`]), and
 //! vectored writes send both in order.

@@ -393,7 +393,7 @@ impl Peer {
     }
 
     /// Notes that a process of the peer is about to stop. It gets no new calls; calls under way continue. A
-    /// goodbye that arrives late says nothing about the next process, to which one lane may be connected
+    /// goodbye that arrives late does not concern the next process, to which one lane may be connected
     /// already.
     pub(super) fn said_goodbye(&self, boot_id: u64) {
         for lane in [Lane::Small, Lane::Large] {

@@ -27,8 +27,8 @@ pub type Answered = (u16, Result<Reply, CallError>);
 
 /// Receiver of failures of calls whose callers no longer wait.
 pub trait LateFailureListener: Send + Sync {
-    /// Called once for all calls of one [`Replies`], when the first of them fails. `note` is what the
-    /// caller left for this case. Called on the task that notices the failure: it must not block.
+    /// Called once for all calls of one [`Replies`], when the first of them fails. `note` is the data that
+    /// the caller left for this case. Called on the task that notices the failure: it must not block.
     fn failed(&self, note: Bytes);
 }
 

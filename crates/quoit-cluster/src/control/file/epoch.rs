@@ -6,18 +6,18 @@ use crate::ClusterId;
 use crate::error::StoreError;
 use redb::ReadableTable as _;
 
-/// Distance by which the numbers of a store's openings and incarnations are advanced. It exceeds every
-/// number that the store can have used since the copy was made.
+/// Amount by which the numbers of a store's openings and incarnations are advanced. It exceeds every number
+/// that the store can have used since the copy was made.
 const OPENINGS_FORGOTTEN: u64 = 1 << 32;
 
 impl ControlFile {
     /// Gives the cluster the identity `epoch`. If `follows`, the node also drops its log, and knows
     /// nothing of the cluster until another node sends it a snapshot.
     ///
-    /// The recorded starts of other nodes are deleted: the copies of those nodes may be older than this
-    /// copy, so their counts may be lower. The recorded openings of each store are advanced, so that the
-    /// store looks older than the control file. Its next opening then reports the loss of the records
-    /// written after the copy, and begins an incarnation that was never used in the lost time.
+    /// The recorded starts of other nodes are deleted: the copies of those nodes may be older than this copy,
+    /// so their counts may be lower. The recorded openings of each store are advanced, so that the store
+    /// looks older than the control file. Its next opening then reports the loss of the records written after
+    /// the copy, and begins an incarnation that was never used since the copy was made.
     pub(crate) fn begin_epoch(&self, epoch: ClusterId, follows: bool) -> Result<(), StoreError> {
         self.commit(|transaction| {
             if follows {

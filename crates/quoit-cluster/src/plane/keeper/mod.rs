@@ -30,8 +30,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Interval after which a node reports its facts again if the cluster still has others: a leader of an
-/// older version drops the fields that it does not know.
+/// Interval after which a node reports its facts again if the cluster still has different ones: a leader of
+/// an older version drops the fields that it does not know.
 const INTRODUCTION_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval between two rounds when no new state arrives.
 const ROUND_INTERVAL: Duration = Duration::from_millis(500);
@@ -41,8 +41,9 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time without a leader after which a node asks whether it was removed.
 const LEADERLESS_PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which others must refuse this node, as a second process with one identity or because of its
-/// clock, before it stops. Longer than the time after which others consider a crashed process dead.
+/// Time for which other nodes must refuse this node before it stops. They refuse it if another process has
+/// its identity, or because of its clock. Longer than the time after which others consider a crashed process
+/// dead.
 const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the node's time is recorded.
 const TIME_INTERVAL: Duration = Duration::from_secs(60);
@@ -57,7 +58,7 @@ struct Keeper {
     /// Time of the first report.
     fenced_since: Instant,
     /// Times since which nodes are unreachable. Updated in every round, whether the node leads or not, so
-    /// that a new leader does not act on what it saw when it led before.
+    /// that a node that becomes leader again does not act on outdated observations.
     away: BTreeMap<NodeId, Instant>,
     /// Times since which removed nodes have the entry that removes them.
     informed: BTreeMap<NodeId, Instant>,
@@ -173,9 +174,9 @@ impl Keeper {
         plane.link().keep_only(&kept);
     }
 
-    /// Returns the reason why this node must stop, if others have refused it for long enough. One
-    /// node that knows another live process with this identity is enough. A wrong clock takes more
-    /// than half of the members.
+    /// Returns the reason why this node must stop, if others have refused it for long enough. One node that
+    /// knows another live process with this identity is enough. For a wrong clock, more than half of the
+    /// members must have refused it.
     fn turned_away(&self) -> Option<Departure> {
         let peers = self.internode.peers();
         let told = |trouble| {
