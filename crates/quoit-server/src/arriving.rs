@@ -3,8 +3,8 @@
 //! A request begins with its length, but that is only a claim of the client, so the node does not allocate
 //! the whole buffer at once. The buffer grows to at most [`GROWTH_MAX`] times the bytes that have arrived,
 //! and the memory budget counts the whole buffer. A client thus makes a node reserve 50 MB only by sending at
-//! least 6. About a third of a request that arrives completely is copied when its buffer grows; the allocator
-//! moves blocks of 4 MiB and more without copying them.
+//! least 6 MB. About a third of a request that arrives completely is copied when its buffer grows; the
+//! allocator moves blocks of 4 MiB and more without copying them.
 
 /// Largest size of a buffer as a multiple of the bytes that have arrived.
 const GROWTH_MAX: usize = 8;

@@ -43,8 +43,8 @@ fn mount_points(mounts: Vec<Mount>) -> Vec<String> {
     found
 }
 
-/// True if a file system may be on another machine. Those that programs serve (`fuse`) may be, unless they
-/// are on a block device of this machine, as NTFS is.
+/// True if a file system may be on another machine. FUSE file systems may be, unless they are on a block
+/// device of this machine, as NTFS is.
 fn is_remote(kind: &str) -> bool {
     !kind.starts_with("fuseblk")
         && ["nfs", "cifs", "smb", "ceph", "afs", "9p", "fuse", "autofs", "gfs", "lustre"]

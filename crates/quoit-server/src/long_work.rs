@@ -78,8 +78,8 @@ impl ServerContext {
     }
 
     /// Does a piece of work on a thread of low priority. Runs it on the current thread if there is no such
-    /// thread, or if the runtime has a single thread: simulations and tests use that, and they need every
-    /// run to be the same and may pause the clock.
+    /// thread, or if the runtime has a single thread: simulations and tests use such a runtime; their runs
+    /// must be reproducible, and they may pause the clock.
     ///
     /// # Errors
     ///

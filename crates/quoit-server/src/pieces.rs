@@ -3,12 +3,12 @@
 //! A connection with large requests or answers, or with many of them, yields after each piece of its work.
 //! Yielding alone does not help the other connections: the thread's run queue then holds one piece of each
 //! such connection, and the runtime polls the network only after dozens of tasks. Therefore the connections
-//! that yield wait in one line, and only the first of them continues after each poll of the network.
+//! that yield wait in one queue, and only the first of them continues after each poll of the network.
 
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// The line of connections that wait to do their next piece of work.
+/// The queue of connections that wait to do their next piece of work.
 #[derive(Debug)]
 pub(crate) struct YieldQueue(Semaphore);
 

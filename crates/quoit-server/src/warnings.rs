@@ -15,7 +15,7 @@ impl ServerContext {
     }
 
     /// Changes whether clients without TLS are served without a login while security is on. When that is
-    /// switched off, returns the addresses of the clients that were served so.
+    /// switched off, returns the addresses of the clients that were served in this way.
     pub fn serve_clear(&self, serves: bool) -> Vec<String> {
         self.gate.serve_clear(self.store.control(), serves);
         if serves { Vec::new() } else { self.gate.clear_clients().into_keys().collect() }

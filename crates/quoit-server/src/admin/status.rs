@@ -99,8 +99,8 @@ pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     })
 }
 
-/// Settings of deletion and expiry: `delete_mode` as a word or in milliseconds, the default number of
-/// seconds after which records expire, and if reaps are sent to other clusters.
+/// Settings of deletion and expiry: `delete_mode` as a word or in milliseconds, the default number of seconds
+/// after which records expire, and whether reaps are sent to other clusters.
 fn deletes(store: &ReplicatedStore) -> Value {
     let settings = store.settings();
     let delete_mode = match settings.delete_mode {

@@ -2,9 +2,9 @@
 //!
 //! It records changes by operators (such as security, properties and layout), including refused ones; changes
 //! of properties by clients; refused logins and operations of clients; and requests for changes of either
-//! kind that are refused before they are examined, for example because a web page sends them. Of each kind of
-//! refusal it records at most a few in a second, so that strangers can't rotate all other lines away. The
-//! file is rotated by size, and only the user of the node may read it.
+//! kind that are refused before they are examined, for example because a web page sends them. It records at
+//! most a few refusals of each kind in a second, so that strangers can't fill the file until all other lines
+//! are rotated away. The file is rotated by size, and only the user of the node may read it.
 //!
 //! The task that makes a change writes its line, with one system call, before the change is answered. The
 //! line is not synced: the log may lose its end in a power loss. A line that could not be written is

@@ -186,8 +186,8 @@ impl MemoryBudget {
     }
 
     /// True if large requests and answers held much memory since the last time that this returned true, and
-    /// now hold little. The allocator keeps the memory that they have freed in its heaps, of which each
-    /// thread has one, between blocks in use; so the budget alone does not bound the memory of the process.
+    /// now hold little. The allocator has a heap for each thread, and keeps freed memory there between blocks
+    /// that are still in use. The budget alone therefore does not bound the memory of the process.
     pub fn has_freed_much(&self) -> bool {
         let large_bytes = self.large_bytes.load(Ordering::Relaxed);
         let most_bytes = self.large_bytes_max.load(Ordering::Relaxed);
