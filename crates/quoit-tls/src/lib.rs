@@ -3,8 +3,8 @@
 //!
 //! The crate knows no users, and opens no sockets except for blocking HTTPS clients (feature `https`).
 //! [`ServerTls`] provides the configuration for a handshake, the caller does the handshake with
-//! [`tokio_rustls`], and [`peer_certificate`] returns the certificate that the other side has proved. All
-//! cryptography is that of `ring`, through `rustls`.
+//! [`tokio_rustls`], and [`peer_certificate`] returns the certificate that the other side has proved to own.
+//! All cryptography is that of `ring`, through `rustls`.
 //!
 //! ```no_run
 //! use quoit_tls::{ClientCertificates, Instant, ServerSettings, ServerTls, peer_certificate};
