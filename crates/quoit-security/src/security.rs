@@ -80,8 +80,9 @@ impl Security {
         self.sources.iter().map(|(key, source)| (key, &**source))
     }
 
-    /// Returns the source that applies to a user at an address: the one with the longest prefix, and among
-    /// equal ones that of the user before that of all users. Returns `None` if the user does not exist.
+    /// Returns the source that applies to a user at an address: the one with the longest prefix. Among
+    /// sources with equal prefixes, the user's own source takes precedence over the source for all users.
+    /// Returns `None` if the user does not exist.
     #[must_use]
     pub fn source_for(&self, user: &str, address: IpAddr) -> Option<&Source> {
         self.users.get(user)?;
