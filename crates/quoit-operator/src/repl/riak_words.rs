@@ -114,8 +114,8 @@ pub(super) fn answer(command: &RiakCommand) -> Result<()> {
     }
 }
 
-/// The host of an address with or without a port. The port is that of Riak's cluster manager, which no
-/// Quoit node has. An IPv6 address without brackets has none, and gets its brackets.
+/// The host of an address with or without a port. The port is that of Riak's cluster manager, which no Quoit
+/// node has. An IPv6 address without brackets has no port; the result has the brackets.
 fn host_of(address: &str) -> String {
     match address.rsplit_once(':') {
         Some((host, _)) if host.contains(':') && !host.starts_with('[') => format!("[{address}]"),
