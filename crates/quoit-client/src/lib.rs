@@ -47,10 +47,10 @@
 //!
 //! Every request ends within its timeout, with an answer or with an [`Error`] that says whether the server
 //! may have carried it out. The client tries a request again on another node if the server has certainly not
-//! carried it out, except after a refused login. It also repeats requests that have no further effect when
-//! they are carried out twice, after a broken connection and when a node does not answer within
-//! [`ClientBuilder::attempt_timeout`]: reads, deletes with a context, and changes of bucket properties. It
-//! never sends any other write twice unless the options of the write allow it.
+//! carried it out, except after a refused login. After a broken connection, and when a node does not answer
+//! within [`ClientBuilder::attempt_timeout`], it also repeats idempotent requests: reads, deletes with a
+//! context, and changes of bucket properties. It never sends any other write twice unless the options of the
+//! write allow it.
 //!
 //! # Concurrent writes
 //!

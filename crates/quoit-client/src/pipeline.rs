@@ -1,7 +1,7 @@
 //! A connection shared by many callers, with several requests in flight on it.
 //!
-//! A task of its own owns the socket. It reads and writes concurrently: a client that stopped reading while
-//! it writes, and a server that does the same, would wait for each other for ever.
+//! A task of its own owns the socket. It reads and writes concurrently. If the client stopped reading while
+//! it writes, and the server did the same, each would wait for the other for ever.
 //!
 //! The protocol has no request ids: the server answers in the order of the requests. The writer therefore
 //! puts a request's waiter into the queue of waiters before it writes the request, and the reader gives each

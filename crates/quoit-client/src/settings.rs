@@ -84,8 +84,9 @@ impl Settings {
         Ok(())
     }
 
-    /// Time for which a node is not used after that many failed connection attempts in a row: doubling,
-    /// bounded, and shortened at random by up to half, so that clients don't return at the same moment.
+    /// Time for which a node is not used after `failures` failed connection attempts in a row. It doubles
+    /// with each failure up to a bound, and is shortened at random by up to half, so that clients don't
+    /// return at the same moment.
     pub(crate) fn backoff(&self, failures: u32) -> Duration {
         let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(20));
         let whole = self.backoff_min.saturating_mul(doubled).min(self.backoff_max);

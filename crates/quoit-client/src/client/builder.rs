@@ -92,8 +92,8 @@ impl ClientBuilder {
 
     /// Maximum time that one node may take for a request that may be repeated, before the client asks another
     /// node. Default 5 s. It applies only if there are several nodes; the last attempt has all the time that
-    /// is left. After a node exceeded this time the client does not use it for the time of
-    /// [`backoff`](Self::backoff).
+    /// is left. After a node has exceeded this time, the client does not use it for the
+    /// [`backoff`](Self::backoff) time.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.settings.attempt_timeout = timeout;
