@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Reason why a node can no longer belong to its cluster. It must stop serving. Displayed for operators.
+/// Reason why a node can no longer belong to its cluster. The node must stop serving. Displayed for
+/// operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Departure {
     /// It has handed over its data, as an operator requested.

@@ -73,7 +73,7 @@ pub struct Member {
     /// Stage of its membership.
     pub status: MemberStatus,
     /// True if an operator has marked it as down: changes of layout do not wait for it. Its status and its
-    /// positions in the layouts stay.
+    /// positions in the layouts do not change.
     pub is_down: bool,
     /// Rack, zone or another group of nodes that may fail together. All members with `None` share one
     /// location.

@@ -1,4 +1,5 @@
-//! Answers to candidates by a node that the last, uncommitted entry about voters removes from the voters.
+//! Answers to candidates from a node that is about to lose its vote: the last entry about voters in its log
+//! removes it from the voters, and is not known to be committed.
 //!
 //! The voters change in two entries: a joint one, under which a decision needs a majority of the old
 //! voters and one of the new voters, and a final one, under which only the new voters count. As in Raft, a

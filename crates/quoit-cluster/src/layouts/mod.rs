@@ -27,7 +27,8 @@ use std::sync::Arc;
 /// Maximum number of live layouts. Writes must satisfy all of them, so each one makes writes more
 /// expensive.
 pub(crate) const LIVE_MAX: usize = 8;
-/// Maximum for plans that remove members by force. The other layouts may wait for a member that is dead.
+/// Maximum number of live layouts for plans that remove members by force. The other layouts may wait for a
+/// dead member.
 pub(crate) const LIVE_REMOVED_MAX: usize = 2 * LIVE_MAX;
 
 /// Versions of layouts, and of raises of `n_val`, that a member has reported.
@@ -37,9 +38,10 @@ pub struct MemberReport {
     pub writes: u64,
     /// Version of the oldest layout that its reads use.
     pub reads: u64,
-    /// Version of the state up to which it knows which buckets got more replicas, and writes to them.
+    /// Version of the state up to which the member knows the raises of an `n_val`, and writes to the added
+    /// replicas.
     pub raises_known: u64,
-    /// Version of the state up to which it has handed over its records of such buckets.
+    /// Version of the state up to which the member has handed over its records of the buckets with raises.
     pub raises_filled: u64,
 }
 
@@ -266,8 +268,8 @@ impl Layouts {
         self.acknowledged.remove(&node);
     }
 
-    /// Retires layouts that no read needs any more, if all of `members` have reported that they
-    /// serve with those that stay.
+    /// Retires layouts that no read needs any more, if all of `members` have reported that they use those
+    /// that stay.
     ///
     /// Complete copies alone are not enough. A member that has not yet applied that entry of the log still
     /// reads by the older layout, and would miss writes that other members make by the newer layout alone.

@@ -238,7 +238,7 @@ impl ControlPlane {
         !layouts.is_moving() && self.drained_by_layout.load(Ordering::Acquire) >= newest
     }
 
-    /// Ends the node's part in the cluster in good order. The state can still be read; changes are
+    /// Ends the node's part in the cluster in an orderly way. The state can still be read; changes are
     /// refused.
     pub async fn stop(&self) {
         if let Some(keeper) = self.keeper.lock().take() {

@@ -24,7 +24,8 @@ pub(super) enum SeedAnswer {
     Itself,
     /// The seed's cluster has the asking node as a member.
     KnowsIt,
-    /// The seed's cluster has another member with the asking node's name; the identity of that member.
+    /// The seed's cluster has another member with the asking node's name; contains the identity of that
+    /// member.
     Namesake(NodeId),
     /// The seed's cluster has this many members, and the asking node is not one of them; 0 if the seed does
     /// not report the number.

@@ -36,7 +36,8 @@ pub enum InternodeTlsMode {
     /// Without TLS: any process that reaches the port is trusted.
     #[default]
     Plain,
-    /// With TLS if the other side supports it, else without. The step between the two other modes.
+    /// With TLS if the other side supports it, else without. An intermediate step between the two other
+    /// modes.
     Both,
     /// Only with TLS and a proof of membership.
     Required,

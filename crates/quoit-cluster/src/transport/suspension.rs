@@ -20,7 +20,7 @@ pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(250);
 /// Time without such a record after which the node knows that it was suspended. Shorter pauses
 /// make no peer look dead.
 const PAUSE: Duration = Duration::from_millis(750);
-/// Time after which a peer counts as down that was neither connected nor found to be unreachable. Longer
+/// Time after which a peer counts as down if it was neither connected nor found to be unreachable. Longer
 /// than a dialed node may take to accept.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -305,8 +305,8 @@ impl Keeper {
             }
             denial_count += usize::from(!answer.is_member);
         }
-        // A single member may lag and not know yet that this node was admitted, so at least half must deny
-        // it.
+        // A single member may lag and not know yet that this node was admitted, so at least half of the
+        // members must deny it.
         if waits && denial_count * 2 >= state.members().count() {
             go_alone(plane).await;
             return true;
