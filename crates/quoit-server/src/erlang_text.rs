@@ -60,7 +60,7 @@ fn atom(text: &str) -> String {
     }
 }
 
-/// The failure of a pre-commit hook, as a Riak node prints it that lacks the hook's function.
+/// The failure of a pre-commit hook, as a Riak node that lacks the hook's function prints it.
 fn hook_failure(hook: &CommitHook) -> String {
     match hook {
         CommitHook::ModFun(ModFun { module, function }) => {

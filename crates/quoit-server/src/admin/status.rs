@@ -83,7 +83,7 @@ fn request_memory(figures: &MemoryFigures) -> Value {
     })
 }
 
-/// The number of reap records that a node keeps, and the members that keep it from forgetting them.
+/// The number of reap records that a node keeps, and the members that keep it from deleting them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
     let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_record_blockers());
     let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));

@@ -11,7 +11,7 @@ use crate::socket::Incoming;
 use bytes::{Bytes, BytesMut};
 use std::io;
 
-/// Buffer space for a read of the rest of a head, and the least for one of chunks, in bytes.
+/// Buffer space, in bytes, for a read of the rest of a head, and minimum buffer space for a read of chunks.
 const READ_BYTES: usize = 4 * 1024;
 /// Largest buffer space, in bytes, for the first read of a large body, and for reads of chunks.
 const STEP_BYTES_MAX: usize = 64 * 1024;
@@ -150,8 +150,8 @@ impl HttpConnection {
         self.arrived(read)
     }
 
-    /// Permits a client that waits for it to send its body, unless the node refuses the request because of
-    /// its head.
+    /// Tells a client to send its body if it waits for permission, unless the node refuses the request
+    /// because of its head.
     fn invite_body(&mut self, head: &Head) -> Result<(), ConnectionEnd> {
         if head.expects_continue() {
             self.form = self.form_for(head);

@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 5;
 /// Reserved space for the length of the value, in bytes.
 const LENGTH_BYTES_MAX: usize = 5;
 
-/// Size of a set or map, in bytes, up to which the memory for its order is not asked for.
+/// Size of a set or map, in bytes, up to which no memory is requested for its order.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// Tags of the fields of `DtFetchResp` and, in its value, of `DtValue`, with their wire types.
