@@ -266,7 +266,7 @@ fn found_words(found: &[&'static str]) -> String {
     if found.is_empty() { String::new() } else { format!(" (but a {})", found.join(", a ")) }
 }
 
-/// Returns a hint about the clock of this machine. It is more definite if the clock is plainly wrong.
+/// Returns a hint about the clock of this machine. The hint is more definite if the clock is obviously wrong.
 fn clock(now: Instant) -> &'static str {
     // 2025-01-01, before any version of this program existed.
     const EARLIEST_UNIX_SECS: i64 = 1_735_689_600;

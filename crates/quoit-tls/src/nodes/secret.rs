@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 
-/// Minimum strength of a shared secret, in bits. An attacker can guess without asking a node, so it must
-/// be high.
+/// Minimum strength of a shared secret, in bits. An attacker can test guesses without asking a node, so the
+/// minimum is high.
 const SECRET_BITS_MIN: f64 = 128.0;
 /// Minimum number of different characters of a shared secret.
 const CHARACTERS_MIN: usize = 8;
