@@ -18,8 +18,8 @@ pub fn is_in_cluster(control: &ControlPlane) -> bool {
     control.read().members().iter().nth(1).is_some()
 }
 
-/// True if an error means that files are damaged or missing, and for example not that they belong to a
-/// newer release.
+/// True if an error means that files are damaged or missing. False, for example, if they belong to a newer
+/// release.
 fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Corrupt { reason, .. } => !reason.contains("release"),
@@ -104,7 +104,8 @@ impl<'s> DamagedStore<'s> {
     ///
     /// # Errors
     ///
-    /// If the node has no such store, several and no name selects one, or a conversion in progress.
+    /// If the node has no such store, if it has several and `named` selects none of them, or if a conversion
+    /// is in progress.
     pub fn find(
         data_dir: &Path,
         named: Option<&str>,
