@@ -1,5 +1,5 @@
-//! Commands of `riak repl` of the older generation of replication. Each is answered with the nearest quoit
-//! command.
+//! Commands of `riak repl` for the older generation of replication. The answer to each names the nearest
+//! quoit command.
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
