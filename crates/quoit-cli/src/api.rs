@@ -180,14 +180,13 @@ fn is_unknown_host(fault: &std::io::Error) -> bool {
 }
 
 impl Api {
-    /// Creates the interface of the first node of `targets` that can be connected to.
+    /// Creates a client of the first node of `targets` that it can connect to.
     #[must_use]
     pub fn new(targets: &TargetArgs) -> Self {
         Self::as_user(targets.targets(), &targets.login)
     }
 
-    /// Creates the interface of the first of these nodes that can be connected to; there must be at least
-    /// one.
+    /// Creates a client of the first of these nodes that it can connect to; there must be at least one.
     #[must_use]
     pub fn of(targets: Vec<Target>) -> Self {
         Self::as_user(targets, &LoginArgs::default())
