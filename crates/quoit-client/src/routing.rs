@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The known nodes and the layout at one moment. A new layout makes a new value.
+/// The known nodes and the layout at one moment. A new layout creates a new value of this type.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     /// Nodes named in the settings.

@@ -177,7 +177,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// The error for a handshake that did not come to its end. A connection that broke says nothing about the
+/// The error for a handshake that did not complete. A connection that broke says nothing about the
 /// certificates: the node may be restarting.
 fn handshake_error(address: &str, fault: io::Error) -> Error {
     let address = address.to_owned();

@@ -50,8 +50,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Maximum number of concurrent listings and streamed queries, each with a connection of its own, 1 to
-    /// 10000. Default 8.
+    /// Maximum number of concurrent listings and streamed queries, 1 to 10000. Default 8.
+    ///
+    /// Each of them has a connection of its own.
     #[must_use]
     pub fn streams_max(mut self, count: usize) -> ClientBuilder {
         self.settings.streams_max = count;

@@ -100,9 +100,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Any [`Error`]. After [`Error::Lost`], [`Error::Timeout`] or an answer of too few replicas the update
-    /// may or may not have been made; repeating it may count it twice. [`Error::ContextRequired`] for
-    /// removes, which need [`update_data_type_with`](Self::update_data_type_with).
+    /// Any [`Error`]. After [`Error::Lost`], [`Error::Timeout`] or an error that too few replicas answered,
+    /// the update may or may not have been made; repeating it may count it twice. [`Error::ContextRequired`]
+    /// for removes, which need [`update_data_type_with`](Self::update_data_type_with).
     pub async fn update_data_type(
         &self,
         location: &Location,

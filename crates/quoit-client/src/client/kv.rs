@@ -93,8 +93,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Any [`Error`]. After [`Error::Lost`], [`Error::Timeout`] or an answer of too few replicas the value
-    /// may or may not be stored.
+    /// Any [`Error`]. After [`Error::Lost`], [`Error::Timeout`] or an error that too few replicas answered,
+    /// the value may or may not have been stored.
     pub async fn put(&self, location: &Location, content: Content) -> Result<(), Error> {
         self.put_with(location, content, &PutOptions::default()).await.map(drop)
     }
