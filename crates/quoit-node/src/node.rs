@@ -26,7 +26,7 @@ pub struct Node {
 pub struct StopLimits {
     /// Limit for requests under way, of clients and of other nodes.
     pub requests: Duration,
-    /// Limit for other nodes to receive the answers that this node has sent.
+    /// Limit for other nodes to answer the requests that this node has sent them.
     pub answers: Duration,
 }
 
@@ -35,7 +35,7 @@ pub struct StopLimits {
 pub struct Unfinished {
     /// True if connections were cut with requests under way.
     pub requests: bool,
-    /// True if other nodes have not received all answers that this node has sent.
+    /// True if other nodes have not answered all requests that this node has sent them.
     pub answers: bool,
 }
 
