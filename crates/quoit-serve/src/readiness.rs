@@ -64,7 +64,7 @@ pub(crate) async fn decided(gate: &ReadinessGate, mut readiness: watch::Receiver
     if readiness.wait_for(is_decided).await.is_err() {
         tracing::warn!("the control plane has ended before it was decided whether the node serves");
     }
-    // No request has passed yet, because the gate refuses clients until it is set here.
+    // The gate still refuses clients, so it is set before their connections are accepted.
     set(gate, &readiness.borrow());
 }
 
