@@ -111,7 +111,7 @@ pub(crate) struct ConvertArgs {
     /// Begin even if the disk may have too little space.
     #[arg(long)]
     ignore_room: bool,
-    /// Interval of progress notes in bytes of copied data.
+    /// Number of copied bytes after which the conversion records its progress.
     #[arg(long, value_name = "N", default_value_t = 64 << 20, hide = true)]
     note_every: u64,
 }

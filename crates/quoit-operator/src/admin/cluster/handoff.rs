@@ -352,7 +352,7 @@ fn hint_lines(hints: &[Value]) -> Vec<String> {
     }
     let waiting = counts.into_iter().map(|(node, (records, partitions))| match partitions {
         0 => format!("{node} waiting to handoff hints of {records} records"),
-        // The target has missed more records of these partitions than are recorded one by one.
+        // A hint for a whole partition stands for more missed records than the node records one by one.
         _ => {
             format!("{node} waiting to handoff hints of {records} records, {partitions} partitions")
         }

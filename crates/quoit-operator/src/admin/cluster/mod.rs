@@ -105,7 +105,7 @@ pub(crate) enum ClusterCommand {
         #[arg(long, short)]
         node: Option<String>,
     },
-    /// Let a stopped node decide alone after the majority was lost for good.
+    /// Let a stopped node decide alone, as the only voter, after a majority of the voters was lost for good.
     Recover(recover::RecoverArgs),
     /// Prepare copies of stopped nodes' data to start as a cluster; without options, show a copy.
     Restore(restore::RestoreArgs),

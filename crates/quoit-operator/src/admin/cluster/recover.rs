@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[derive(Args, Debug)]
 pub(crate) struct RecoverArgs {
-    /// Data directory of the stopped node that decides alone from now on.
+    /// Data directory of the stopped node, which becomes the only voter.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Name of a node that is lost for good; repeat for each.
