@@ -46,8 +46,8 @@ pub struct ServerSettings {
     pub clients: ClientCertificates,
     /// Files of revocation lists for client certificates.
     pub revocation_lists: Vec<PathBuf>,
-    /// If true, the listener refuses a client certificate that no revocation list covers, and refuses
-    /// outdated lists.
+    /// If true, the listener refuses a client certificate that no revocation list covers, or whose list is
+    /// outdated.
     pub strict_revocation: bool,
     /// Versions of TLS.
     pub versions: Versions,
