@@ -30,22 +30,6 @@ impl Records {
         })
     }
 
-    /// As [`Records::update_plain`], for a large new value ([`PointAccess::update_large`]).
-    pub(crate) fn update_plain_large(
-        &self,
-        at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut LargeChange<'_>,
-    ) -> Result<Updated, StoreError> {
-        let mut is_paged = false;
-        let applied = self.engine.update_large(at, before, access, &mut |stored, out, rest| {
-            is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
-            if is_paged { Decision::Keep } else { change(stored, out, rest) }
-        })?;
-        Ok(if is_paged { Updated::InPages } else { Updated::Applied(applied) })
-    }
-
     /// As [`Records::update`], for a large new value ([`PointAccess::update_large`]).
     fn update_large(
         &self,
@@ -54,8 +38,12 @@ impl Records {
         access: Access,
         change: &mut LargeChange<'_>,
     ) -> Result<Updated, StoreError> {
-        let mut needs_pages = false;
-        let updated = self.update_plain_large(at, before, access, &mut |stored, out, rest| {
+        let (mut is_paged, mut needs_pages) = (false, false);
+        let applied = self.engine.update_large(at, before, access, &mut |stored, out, rest| {
+            is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
+            if is_paged {
+                return Decision::Keep;
+            }
             let start = out.len();
             let decision = change(stored, out, rest);
             needs_pages = match decision {
@@ -66,6 +54,7 @@ impl Records {
             };
             if needs_pages && access == Access::NoWait { Decision::Keep } else { decision }
         })?;
+        let updated = if is_paged { Updated::InPages } else { Updated::Applied(applied) };
         Ok(self.divided_if(needs_pages, at, updated))
     }
 }

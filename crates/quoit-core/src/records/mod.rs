@@ -40,6 +40,7 @@ mod merging;
 mod outline;
 mod pages;
 mod part;
+mod plain;
 mod ranges;
 mod sent;
 mod staged;
@@ -194,23 +195,6 @@ impl Records {
         })
     }
 
-    /// As [`PointAccess::update`] for records that are not in pages, with a change that stores no data
-    /// type: the result is never divided into pages.
-    pub(crate) fn update_plain(
-        &self,
-        at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
-    ) -> Result<Updated, StoreError> {
-        let mut is_paged = false;
-        let applied = self.engine.update(at, before, access, &mut |stored, out| {
-            is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
-            if is_paged { Decision::Keep } else { change(stored, out) }
-        })?;
-        Ok(if is_paged { Updated::InPages } else { Updated::Applied(applied) })
-    }
-
     /// As [`PointAccess::update`] for records that are not in pages. A result that has become large is
     /// divided into pages afterwards.
     ///
@@ -225,7 +209,7 @@ impl Records {
         change: &mut Change<'_>,
     ) -> Result<Updated, StoreError> {
         let mut becomes_large = false;
-        let updated = self.update_plain(at, before, access, &mut |stored, out| {
+        let applied = self.update_plain(at, before, access, None, &mut |stored, out, _| {
             let start = out.len();
             let decision = change(stored, out);
             becomes_large = matches!(decision, Decision::Put(_))
@@ -233,6 +217,7 @@ impl Records {
                 && should_be_divided(&out[start..]);
             if becomes_large && access == Access::NoWait { Decision::Keep } else { decision }
         })?;
+        let updated = applied.map_or(Updated::InPages, Updated::Applied);
         Ok(self.divided_if(becomes_large, at, updated))
     }
 

@@ -7,7 +7,7 @@
 //! record as of one moment.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
-use super::{Records, Updated, read_root};
+use super::{Records, read_root};
 use bytes::Bytes;
 use quoit_model::data_type::pages::{PageName, PageWalk, PagedObject};
 use quoit_model::hash::{Identity, Partition};
@@ -197,12 +197,13 @@ impl Records {
     /// also if it was gone before.
     pub(crate) fn delete(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
         let mut is_gone = true;
-        let removed = self.update_plain(at, Before::Front, Access::Wait, &mut |stored, _| {
-            is_gone = planted!(RemovesChangedStrays)
-                || stored.is_none_or(|record| record.meta.digest == digest);
-            if is_gone && stored.is_some() { Decision::Remove } else { Decision::Keep }
-        })?;
-        if matches!(removed, Updated::Applied(_)) {
+        let removed =
+            self.update_plain(at, Before::Front, Access::Wait, None, &mut |stored, _, _| {
+                is_gone = planted!(RemovesChangedStrays)
+                    || stored.is_none_or(|record| record.meta.digest == digest);
+                if is_gone && stored.is_some() { Decision::Remove } else { Decision::Keep }
+            })?;
+        if removed.is_some() {
             return Ok(is_gone);
         }
         self.engine.transact(at.partition, Access::Wait, &mut |transaction| {

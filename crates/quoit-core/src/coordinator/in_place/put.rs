@@ -6,7 +6,6 @@ use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm, WriteTargets}
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::placement::{object_props, record_at};
-use crate::records::Updated;
 use crate::replica::{Replicated, WrittenObject, merge_rule};
 use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::shared_value;
@@ -221,17 +220,9 @@ impl Coordinator {
                 }
             }
         };
-        let (records, access) = (&self.local.records, Access::NoWait);
-        let updated = match &write.shared {
-            None => records
-                .update_plain(at, before, access, &mut |stored, out| change(stored, out, None)),
-            Some(value) => {
-                records.update_plain_large(at, before, access, &mut |stored, out, rest| {
-                    *rest = value.clone();
-                    change(stored, out, Some(rest))
-                })
-            }
-        };
+        let (records, access, shared) =
+            (&self.local.records, Access::NoWait, write.shared.as_ref());
+        let updated = records.update_plain(at, before, access, shared, &mut change);
         ticket_of(updated, fault)
     }
 
@@ -307,14 +298,14 @@ impl Coordinator {
 /// Position of a plain write in the log, or the fault of the change; `None` if nothing was written and
 /// the general path has to try.
 fn ticket_of(
-    updated: Result<Updated, StoreError>,
+    updated: Result<Option<Applied>, StoreError>,
     fault: Option<RequestError>,
 ) -> Result<Option<Ticket>, RequestError> {
     let applied = match updated {
         // The general path decides about a damaged copy or a full disk.
         Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
-        Ok(Updated::InPages) => return Ok(None),
-        Ok(Updated::Applied(applied)) => applied,
+        Ok(None) => return Ok(None),
+        Ok(Some(applied)) => applied,
         Err(fault) => return Err(fault.into()),
     };
     match (applied, fault) {
