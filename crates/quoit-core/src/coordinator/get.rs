@@ -214,10 +214,12 @@ impl Coordinator {
         };
         let asked = &mut AskedNodes::default();
         let started_us = self.local.clock.monotonic_us();
-        let found = match self.ask_about_pages(&read).await? {
-            OwnPages::Newest => return Ok(()),
-            OwnPages::Differ(first) => self.continue_read(&read, *first, started_us, asked).await?,
-            OwnPages::None => self.read_replicas(&read, asked).await?,
+        let found = match self.compare_large(&read).await? {
+            LargeComparison::Same => return Ok(()),
+            LargeComparison::Differs(first) => {
+                self.continue_read(&read, *first, started_us, asked).await?
+            }
+            LargeComparison::None => self.read_replicas(&read, asked).await?,
         };
         let Some(object) = found else { return Ok(()) };
         // The read may not have asked this node's copy, and then did not repair it.
@@ -227,28 +229,28 @@ impl Coordinator {
     }
 
     /// Asks whether the other replicas that a read needs have the same copy as this node, if its copy is
-    /// in pages. If they have, no node has to read the whole record.
-    async fn ask_about_pages(&self, read: &ReadRequest<'_>) -> Result<OwnPages, RequestError> {
-        let is_in_pages = wait_if_blocked(self.local.settings.blocking, |access| {
-            Ok(self.local.records.is_in_pages(&read.at, access)?)
+    /// a large set or map. If they have, no node has to read the whole record.
+    async fn compare_large(&self, read: &ReadRequest<'_>) -> Result<LargeComparison, RequestError> {
+        let is_stream = wait_if_blocked(self.local.settings.blocking, |access| {
+            Ok(self.local.records.is_stream(&read.at, access)?)
         })?;
-        if !is_in_pages {
-            return Ok(OwnPages::None);
+        if !is_stream {
+            return Ok(LargeComparison::None);
         }
         let topology = self.local.topology();
         let first = FirstRound::ask(&topology, &read.at, &read.need, read.sloppy, None)?;
         let mut first = match first {
-            FirstRoundStart::Own => return Ok(OwnPages::Newest),
+            FirstRoundStart::Own => return Ok(LargeComparison::Same),
             FirstRoundStart::Asked(first) => first,
-            FirstRoundStart::NotHere => return Ok(OwnPages::None),
+            FirstRoundStart::NotHere => return Ok(LargeComparison::None),
         };
         let digest = self.local.records.head(&read.at)?.map(|meta| meta.digest);
         // Half of the time is left for another replica if one is late.
         if first.agree(digest, LARGE_PATIENCE.min(read.timeout() / 2)).await {
-            return Ok(OwnPages::Newest);
+            return Ok(LargeComparison::Same);
         }
         first.answer_own(digest);
-        Ok(OwnPages::Differ(Box::new(first)))
+        Ok(LargeComparison::Differs(Box::new(first)))
     }
 
     /// Checks that the nodes that are up can meet a read's quorums.
@@ -273,14 +275,14 @@ impl Coordinator {
     }
 }
 
-/// Comparison of this node's copy, if it is in pages, with the copies of other replicas.
-enum OwnPages {
-    /// The copy is not in pages, or has no vote in the read.
+/// Comparison of this node's copy of a large set or map with the copies of other replicas.
+enum LargeComparison {
+    /// The copy is small, or has no vote in the read.
     None,
     /// The other replicas have the same copy.
-    Newest,
+    Same,
     /// Another replica has a different copy, failed, or is late.
-    Differ(Box<FirstRound>),
+    Differs(Box<FirstRound>),
 }
 
 /// The conditions that end a read of a bucket's record.

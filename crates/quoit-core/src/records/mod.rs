@@ -64,7 +64,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use arrival::{ApplyOutcome, ArrivalDecision, Replicated, merge};
 pub(crate) use change::NewForm;
-pub(crate) use items::Items;
+pub(crate) use items::{ItemStream, Items, ItemsOutline, RecordContent};
 pub(crate) use join::{Joined, Joining};
 pub(crate) use merging::MergeSteps;
 pub(crate) use outline::{
@@ -109,16 +109,6 @@ pub(crate) enum Updated {
     InPages,
 }
 
-/// Form in which a record is stored.
-pub(crate) enum StoredForm {
-    /// Nothing is stored.
-    Missing,
-    /// One value, with its digest.
-    Whole(u64, Bytes),
-    /// Pages, of which this is the root.
-    InPages(Record),
-}
-
 impl Records {
     pub(crate) fn new(engine: Arc<dyn Engine>, started_us: u64) -> Self {
         let (divided_count, staged) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
@@ -141,32 +131,11 @@ impl Records {
     }
 
     /// True if a record is stored in pages; `None` if the answer would have to wait for the disk.
-    pub(crate) fn is_in_pages(
-        &self,
-        at: &RecordAt<'_>,
-        access: Access,
-    ) -> Result<Option<bool>, StoreError> {
+    fn is_in_pages(&self, at: &RecordAt<'_>, access: Access) -> Result<Option<bool>, StoreError> {
         let mut is_paged = false;
         let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
         let shown = self.engine.show(at, access, &mut look)?;
         Ok((shown != Shown::WouldBlock).then_some(is_paged))
-    }
-
-    /// Reads a record, but not its pages; `None` if the answer would have to wait for the disk.
-    pub(crate) fn stored_form(
-        &self,
-        at: &RecordAt<'_>,
-        access: Access,
-    ) -> Result<Option<StoredForm>, StoreError> {
-        let mut form = StoredForm::Missing;
-        let mut look = |record: &RecordRef<'_>| {
-            form = match PagedObject::is_one(record.value) {
-                true => StoredForm::InPages(record.to_record()),
-                false => StoredForm::Whole(record.meta.digest, record.to_bytes()),
-            };
-        };
-        let shown = self.engine.show(at, access, &mut look)?;
-        Ok((shown != Shown::WouldBlock).then_some(form))
     }
 
     /// As [`PointAccess::show`]. A record in pages is shown as a whole object.

@@ -26,6 +26,16 @@ pub(crate) enum TakenRanges {
 }
 
 impl Records {
+    /// True if the record can be made equal to another node's copy by ranges of its items
+    /// ([`Records::take_ranges`]); `None` if the answer would have to wait for the disk.
+    pub(crate) fn has_ranges(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<bool>, StoreError> {
+        self.is_in_pages(at, access)
+    }
+
     /// Number of items of a record in pages, or of one of its fields, and the figures of some ranges of
     /// them; `None` if the record is not in pages.
     pub(crate) fn range_figures(

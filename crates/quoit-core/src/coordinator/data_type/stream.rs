@@ -8,7 +8,7 @@ use crate::coordinator::read_replicas::{KnownAnswers, ReadRequest};
 use crate::coordinator::started::StartedRead;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::records::{Items, StoredForm};
+use crate::records::{ItemStream, Items, ItemsOutline, RecordContent};
 use crate::replica::Copy;
 use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
@@ -16,11 +16,10 @@ use crate::stored::wait_if_blocked;
 use crate::topology::Topology;
 use bytes::Bytes;
 use quoit_model::data_type::context::encode_context;
-use quoit_model::data_type::pages::{PagedObject, ShownItem};
+use quoit_model::data_type::pages::ShownItem;
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
-use quoit_store::engine::Record;
 use quoit_store::error::StoreError;
 
 /// Description of a set or map, which precedes its elements or fields.
@@ -53,19 +52,14 @@ struct SinkAdapter<'s> {
 }
 
 impl Items for SinkAdapter<'_> {
-    fn begin(&mut self, paged: &PagedObject) {
-        let root = paged.root();
-        let clock = paged.causal_clock().ok();
+    fn begin(&mut self, outline: ItemsOutline) {
+        let ItemsOutline { datatype, clock, size_bytes } = outline;
         let context = clock
-            .filter(|_| root.datatype() != Datatype::Gset)
+            .filter(|_| datatype != Datatype::Gset)
             .map(|clock| encode_context(&clock, self.identity.0));
-        let sizes = Sizes { sibling_count: 1, value_bytes: root.page_bytes() };
-        self.read = Some((root.datatype(), sizes));
-        self.sink.begin(StreamedItems {
-            datatype: root.datatype(),
-            context,
-            size_bytes: root.page_bytes(),
-        });
+        let sizes = Sizes { sibling_count: 1, value_bytes: size_bytes };
+        self.read = Some((datatype, sizes));
+        self.sink.begin(StreamedItems { datatype, context, size_bytes });
     }
 
     fn item(&mut self, item: ShownItem<'_>) {
@@ -78,8 +72,8 @@ impl Items for SinkAdapter<'_> {
 pub enum StreamOutcome {
     /// The sink has received all of it.
     Complete,
-    /// The value has to be read whole: the record is not in pages, or another replica has a different
-    /// copy, failed or is late. The caller discards everything that the sink has received, and continues
+    /// The value has to be read whole: it is small, or another replica has a different copy, failed or is
+    /// late. The caller discards everything that the sink has received, and continues
     /// the read with [`ReplicatedStore::finish_fetch`](crate::ReplicatedStore::finish_fetch).
     Started(Box<StartedRead>),
     /// This node has no copy that counts, it does not know yet which peers are up, or the read can't begin
@@ -111,9 +105,9 @@ impl Coordinator {
             Ok(StreamOutcome::Started(Box::new(StartedRead { read, known, started_us })))
         };
         let blocking = self.local.settings.blocking;
-        let root = match self.streamable(&topology, &read)? {
-            Streamable::InPages(root) => root,
-            Streamable::Whole(known) => return started(known),
+        let stream = match self.own_content(&topology, &read)? {
+            OwnContent::Stream(stream) => stream,
+            OwnContent::Value(known) => return started(known),
         };
         let first = if topology.is_alone() {
             None
@@ -125,14 +119,13 @@ impl Coordinator {
             }
         };
         let mut handing = SinkAdapter { sink, identity: identity_of(key, &encoded), read: None };
-        let each = || self.local.records.each_item(&read.at, Some(root), &mut handing);
+        let each = || self.local.records.each_item(&read.at, Some(stream), &mut handing);
         let shown = match blocking.in_place(each).map_err(RequestError::from) {
             Err(fault) if is_healed(&topology, &fault) => None,
             shown => shown?,
         };
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
-            // The record was replaced by one that is not in pages, all items were removed, or a page is
-            // damaged.
+            // The record was replaced by a small one, all items were removed, or some are damaged.
             return started(first.unwrap_or_else(|| FirstRound::of_own(&topology, name())).into());
         };
         let mut nodes = AskedNodes::default();
@@ -154,23 +147,23 @@ impl Coordinator {
         Ok(StreamOutcome::Complete)
     }
 
-    /// Reads this node's copy as far as it tells whether the record can be streamed.
-    fn streamable(
+    /// Reads this node's copy, but not the items of a large set or map.
+    fn own_content(
         &self,
         topology: &Topology,
         read: &ReadRequest<'_>,
-    ) -> Result<Streamable, RequestError> {
-        let form = wait_if_blocked(self.local.settings.blocking, |access| {
-            Ok(self.local.records.stored_form(&read.at, access)?)
+    ) -> Result<OwnContent, RequestError> {
+        let content = wait_if_blocked(self.local.settings.blocking, |access| {
+            Ok(self.local.records.content(&read.at, access)?)
         });
-        let whole = |own| Streamable::Whole(KnownAnswers::of_copy(topology, own));
-        Ok(match form {
-            Ok(StoredForm::InPages(root)) => Streamable::InPages(root),
-            Ok(StoredForm::Missing) => whole(Copy::Missing),
-            Ok(StoredForm::Whole(digest, object)) => whole(Copy::Found(digest, Some(object))),
+        let value = |own| OwnContent::Value(KnownAnswers::of_copy(topology, own));
+        Ok(match content {
+            Ok(RecordContent::Stream(stream)) => OwnContent::Stream(stream),
+            Ok(RecordContent::Missing) => value(Copy::Missing),
+            Ok(RecordContent::Value(digest, object)) => value(Copy::Found(digest, Some(object))),
             Err(fault) if is_healed(topology, &fault) => {
                 let name = Bytes::copy_from_slice(read.at.encoded);
-                Streamable::Whole(FirstRound::of_own(topology, name).into())
+                OwnContent::Value(FirstRound::of_own(topology, name).into())
             }
             Err(fault) => return Err(fault),
         })
@@ -185,9 +178,9 @@ fn is_healed(topology: &Topology, fault: &RequestError) -> bool {
 
 /// This node's copy of a record, as far as it was read.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
-enum Streamable {
-    /// The root of a record in pages.
-    InPages(Record),
+enum OwnContent {
+    /// A large set or map.
+    Stream(ItemStream),
     /// The record has to be read whole, with these facts.
-    Whole(KnownAnswers),
+    Value(KnownAnswers),
 }

@@ -1,5 +1,5 @@
-//! Repair of large sets and maps during a read. Copies in pages are made equal by exchanging only the
-//! ranges of items that differ; afterwards only this node's copy is read whole.
+//! Repair of large sets and maps during a read. Their copies are made equal by exchanging only the ranges
+//! of items that differ; afterwards only this node's copy is read whole.
 
 use super::{ReadRun, ReadStop};
 use crate::error::RequestError;
@@ -18,18 +18,18 @@ use tokio::time::{Instant, timeout_at};
 const ROUND_COUNT: usize = 2;
 
 impl ReadRun<'_> {
-    /// Makes the copies of the replicas that have answered equal to this node's copy, as far as both are
-    /// in pages. All other copies are left to the general path.
+    /// Makes the copies of the replicas that have answered equal to this node's copy, as far as both have
+    /// ranges of items. All other copies are left to the general path.
     pub(super) async fn unite_large(&mut self, deadline: Instant) -> Result<(), ReadStop> {
         let Some(own) = self.topology.own() else { return Ok(()) };
         let at = self.read.at;
         if self.read.rule != MergeRule::Causal || self.behind(own).is_empty() {
             return Ok(());
         }
-        let is_in_pages = wait_if_blocked(self.coordinator.local.settings.blocking, |access| {
-            Ok(self.coordinator.local.records.is_in_pages(&at, access)?)
+        let has_ranges = wait_if_blocked(self.coordinator.local.settings.blocking, |access| {
+            Ok(self.coordinator.local.records.has_ranges(&at, access)?)
         })?;
-        if !is_in_pages {
+        if !has_ranges {
             return Ok(());
         }
         let mut repaired: SmallVec<[NodeIndex; 4]> = SmallVec::new();

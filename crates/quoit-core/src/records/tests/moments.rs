@@ -14,7 +14,7 @@ struct Meddler<'r> {
 }
 
 impl Items for Meddler<'_> {
-    fn begin(&mut self, _: &PagedObject) {
+    fn begin(&mut self, _: ItemsOutline) {
         self.shown.clear();
         self.begun_count += 1;
     }
