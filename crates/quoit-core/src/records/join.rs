@@ -9,6 +9,7 @@ use super::arrival::{ApplyOutcome, ArrivalDecision, Replicated, Verdict, take_fi
 use super::{Records, Updated, WrittenPages};
 use crate::error::RequestError;
 use crate::stored::decode;
+use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_model::object::Object;
@@ -18,6 +19,21 @@ use quoit_wire::internode::data::MergeRule;
 
 /// Decides which part of an object is stored where nothing is stored yet.
 type Admit<'a> = dyn Fn(&Replicated) -> Result<ArrivalDecision, RequestError> + 'a;
+
+/// Delta of an operation on a data type, encoded for replicas.
+#[derive(Clone, Debug)]
+pub(crate) struct SentDelta {
+    /// Number of replicas of the record's bucket, capped at 15.
+    pub(crate) n_val_class: u8,
+    /// Time of the operation, in microseconds since 1970.
+    pub(crate) last_modified_us: u64,
+    /// The encoded delta.
+    pub(crate) delta: Bytes,
+    /// True if the operation also removed tombstones that stood beside the state. The delta does not
+    /// carry that. Replicas notice it when they compare their copies; other clusters do not, so the delta
+    /// is not queued for them.
+    pub(crate) has_dropped_tombstones: bool,
+}
 
 /// Delta of an operation, decoded by a replica.
 pub(crate) struct Joining {

@@ -14,7 +14,7 @@ impl Records {
     /// As [`Records::update`]. If `is_large`, `change` gets a place where it may leave the end of the new
     /// value in its own buffer.
     #[inline]
-    pub(crate) fn update_parts(
+    pub(super) fn update_parts(
         &self,
         at: &RecordAt<'_>,
         before: Before,

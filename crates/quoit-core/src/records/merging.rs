@@ -12,10 +12,9 @@
 //! replaced it since; then the two are merged.
 
 use super::arrival::{Verdict, take_first};
-use super::{
-    ApplyOutcome, ArrivalDecision, Merge, NewForm, PageFault, Records, Replicated, Updated,
-    WrittenPages,
-};
+use super::pages::{PageFault, WrittenPages};
+use super::root_change::NewForm;
+use super::{ApplyOutcome, ArrivalDecision, Merge, Records, Replicated, Updated};
 use crate::error::RequestError;
 use crate::shared_value;
 use crate::stored::decode;

@@ -5,21 +5,22 @@
 //! the root, which lists the pages, and each page is a record of its own that only this module reads
 //! ([`BucketRef::of_pieces`]). [`Records`] assembles the pages when a caller wants the whole object, and
 //! divides an object into pages once it has become large. An operation that concerns few elements or
-//! fields changes only their pages ([`Records::change_pages`]). Another copy of the object, or a plain
-//! value, is merged through the root ([`Records::change_root`]).
+//! fields changes only their pages. Another copy of the object, or a plain value, is merged through the
+//! root (`root_change.rs`).
 //!
 //! Other parts call methods that take a record in either form:
 //!
-//! - [`Records::show`], [`Records::get`] and [`Records::part`] read the object or a part of it.
-//! - [`Records::apply`] changes the object. [`Records::merge`] merges another copy of it, and
-//!   [`Records::join`] the delta of an operation; both read and write only the pages that they need.
+//! - [`Records::show`], [`Records::get`] and [`Records::part`] read the object or a part of it;
+//!   [`Records::content`] reads it as a value or as a stream of items.
+//! - [`Records::change`] makes a change that a coordinator has decided. [`Records::merge`] merges another
+//!   copy of the object, and [`Records::join`] the delta of an operation. All three read and write only the
+//!   pages that they need. [`Records::update_plain`] writes plain objects in the shortest way.
+//! - [`Records::apply`] changes the whole object by a function.
 //! - [`Records::delete`] and [`Records::reap`] remove the record with its pages.
 //! - [`Records::range_figures`], [`Records::read_ranges`] and [`Records::take_ranges`] make two copies
 //!   equal by the ranges of items in which they differ.
 //! - [`Records::begin_sending`] and [`Records::begin_staged`] move the pages from one node to another.
 //! - [`RecordOutline`] and its neighbours answer about records as folds return them.
-//!
-//! Only the coordinator makes changes of two kinds: for records in pages and for others.
 //!
 //! A root and its pages belong together only as of one moment, because a writer replaces them in one
 //! transaction. Readers first read without a transaction and check afterwards that the root has not
@@ -42,6 +43,7 @@ mod pages;
 mod part;
 mod plain;
 mod ranges;
+mod root_change;
 mod sent;
 mod staged;
 mod together;
@@ -63,14 +65,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use arrival::{ApplyOutcome, ArrivalDecision, Replicated, merge};
-pub(crate) use change::NewForm;
+pub(crate) use change::{
+    ChangeOptions, ChangeSteps, Changed, DataTypeUpdate, DecidedChange, OperationOrigin, Present,
+    Pruning, SentChange, ValueWrite,
+};
 pub(crate) use items::{ItemStream, Items, ItemsOutline, RecordContent};
-pub(crate) use join::{Joined, Joining};
+pub(crate) use join::{Joined, Joining, SentDelta};
 pub(crate) use merging::MergeSteps;
 pub(crate) use outline::{
     RecordOutline, clock_of, has_ranges, is_object, is_sent_by_pages, size_of,
 };
-pub(crate) use pages::{PageChange, PageFault, WrittenPages};
+use pages::{PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
 pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
@@ -103,7 +108,7 @@ pub(crate) type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
 /// Result of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Updated {
+enum Updated {
     Applied(Applied),
     /// The record is stored in pages; the change function was not called.
     InPages,
@@ -170,7 +175,7 @@ impl Records {
     /// The change function may be called again if the record was changed in the meantime. With
     /// [`Access::NoWait`], a change whose result is large is not made and the answer is `WouldBlock`:
     /// not every engine can tell without waiting that it holds no pages of that name.
-    pub(crate) fn update(
+    fn update(
         &self,
         at: &RecordAt<'_>,
         before: Before,
@@ -239,7 +244,7 @@ impl Records {
     /// including pages that no readable root lists. If another write has replaced it since, `change` gets
     /// that write's record: it may have been acknowledged. With [`Access::NoWait`] the answer is always
     /// `WouldBlock`.
-    pub(crate) fn replace_damaged(
+    fn replace_damaged(
         &self,
         at: &RecordAt<'_>,
         access: Access,
@@ -317,7 +322,7 @@ impl Records {
 
     /// Changes a record in pages as a whole, for changes that can't be made page by page. With
     /// [`Access::NoWait`], a record of many pages gives `WouldBlock`.
-    pub(crate) fn update_assembled(
+    fn update_assembled(
         &self,
         at: &RecordAt<'_>,
         access: Access,

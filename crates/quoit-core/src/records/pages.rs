@@ -20,15 +20,15 @@ const BRANCH_PAGE_KEY_BYTES: usize = 24;
 
 /// A change of a record's pages. Gets the record with its root, and access to its pages; returns the
 /// changed record, or `None` if nothing changes.
-pub(crate) type PageChange<'c> =
+pub(super) type PageChange<'c> =
     dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> PageChanged + 'c;
 
 /// Result of changing a record's pages.
-pub(crate) type PageChanged = Result<Option<PagedObject>, PageFault>;
+pub(super) type PageChanged = Result<Option<PagedObject>, PageFault>;
 
 /// Reason why a page can't be read or written.
 #[derive(Debug)]
-pub(crate) enum PageFault {
+pub(super) enum PageFault {
     /// The page has to come from the disk, and the call must not wait.
     NeedsWait,
     /// The page does not fit the root: it is of another moment, or damaged.
@@ -197,7 +197,7 @@ impl Pages for ReadPages<'_> {
 }
 
 /// Pages that are read and written within a transaction. Reads see earlier writes.
-pub(crate) struct WrittenPages<'t, 'a> {
+pub(super) struct WrittenPages<'t, 'a> {
     transaction: &'t mut dyn Transaction,
     at: &'a RecordAt<'a>,
     generation: u64,

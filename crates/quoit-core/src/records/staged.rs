@@ -7,7 +7,8 @@
 //! [`Records::clear_staged`] finds the note at the next start and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
-use super::{COLLECTED_COUNT, Merge, NewForm, Records, decoded, put_root, read_root};
+use super::root_change::NewForm;
+use super::{COLLECTED_COUNT, Merge, Records, decoded, put_root, read_root};
 use crate::placement::Place;
 use bytes::Bytes;
 use quoit_model::data_type::CausalClock;

@@ -3,23 +3,7 @@
 
 use super::{ApplyOutcome, Joined, Joining, Replica, Replicated};
 use crate::error::RequestError;
-use bytes::Bytes;
 use quoit_store::engine::{Access, RecordAt};
-
-/// Delta of an operation on a data type, encoded for replicas.
-#[derive(Clone, Debug)]
-pub(crate) struct SentDelta {
-    /// Number of replicas of the record's bucket, capped at 15.
-    pub(crate) n_val_class: u8,
-    /// Time of the operation, in microseconds since 1970.
-    pub(crate) last_modified_us: u64,
-    /// The encoded delta.
-    pub(crate) delta: Bytes,
-    /// True if the operation also removed tombstones that stood beside the state. The delta does not
-    /// carry that. Replicas notice it when they compare their copies; other clusters do not, so the delta
-    /// is not queued for them.
-    pub(crate) has_dropped_tombstones: bool,
-}
 
 impl Replica {
     /// Joins a delta into this node's copy.

@@ -1,6 +1,7 @@
 //! The object of a write in the form that its coordinator has at hand.
 
 use super::{Replicated, SentDelta};
+use crate::records::{Changed, SentChange};
 use quoit_model::object::Object;
 
 /// The object of a write in the form that its coordinator has at hand, so that queues and change feeds
@@ -10,17 +11,19 @@ pub(crate) enum WrittenObject<'a> {
     Encoded(&'a Replicated),
     /// Decoded.
     Decoded(&'a Object),
-    /// The delta of an operation on a record in pages.
+    /// The delta of an operation on a large set or map.
     Delta(&'a SentDelta),
     /// Not at hand: the object is only in the store.
     InPlace,
 }
 
 impl<'a> WrittenObject<'a> {
-    /// The encoded form if there is one, else the decoded one, else neither.
-    pub(crate) fn of(replicated: Option<&'a Replicated>, object: Option<&'a Object>) -> Self {
-        match (replicated, object) {
-            (Some(replicated), _) => Self::Encoded(replicated),
+    /// The form in which other replicas receive the change if there is one, else the decoded object, else
+    /// neither.
+    pub(crate) const fn of(changed: &'a Changed) -> Self {
+        match (&changed.sent, &changed.object) {
+            (Some(SentChange::Object(replicated)), _) => Self::Encoded(replicated),
+            (Some(SentChange::Delta(delta)), _) => Self::Delta(delta),
             (None, Some(object)) => Self::Decoded(object),
             (None, None) => Self::InPlace,
         }

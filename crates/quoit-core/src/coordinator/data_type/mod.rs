@@ -2,23 +2,22 @@
 //!
 //! An update is a put whose new value is computed from the stored one. The coordinator applies the
 //! operation to its own copy under the record's lock; the events belong to an incarnation of its store.
-//! It sends the other replicas the whole object, or, for a record in pages, only a delta. The client
+//! It sends the other replicas the whole object, or, if that is a large set or map, only a delta. The client
 //! receives the causal history of sets and maps as an opaque context and sends it back with removes.
 
 mod query;
 mod stream;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::change::{ChangeForm, Changed, InPages, Present, expiry};
+use crate::coordinator::change::expiry;
 use crate::coordinator::get::object_of;
 use crate::coordinator::started::StartedRead;
-use crate::coordinator::write_replicas::{Accepted, SentForm, WriteTargets};
+use crate::coordinator::write_replicas::{Accepted, WriteTargets};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
-use crate::records::{PageFault, WrittenPages};
-use crate::replica::SentDelta;
-use crate::replica::WrittenObject;
+use crate::records::{ChangeOptions, DataTypeUpdate, DecidedChange, OperationOrigin, Present};
+use crate::replica::{WrittenObject, merge_rule};
 use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
 use crate::topology::Topology;
@@ -27,8 +26,7 @@ use quoit_model::clock::Actor;
 use quoit_model::data_type::context::{
     check_context, decode_context, encode_context, incarnation, passing_incarnation,
 };
-use quoit_model::data_type::pages::PagedObject;
-use quoit_model::data_type::{CausalClock, EventOrigin, Operation, Value};
+use quoit_model::data_type::{CausalClock, Operation, Value};
 use quoit_model::hash::{Identity, KeyHash, PlacementRule};
 use quoit_model::hll::Precision;
 use quoit_model::key::KeyRef;
@@ -86,22 +84,6 @@ impl FetchedDataType {
             .map_err(RequestError::damaged_state)?;
         let context = clock.map(|clock| encode_context(&clock, identity.0));
         Ok(Some(Self { datatype, value: state.value(), context }))
-    }
-}
-
-/// Actor, time and settings of an operation.
-struct Author {
-    actor: Actor,
-    time_secs: u64,
-    now_us: u64,
-    hll_precision: Precision,
-}
-
-impl Author {
-    const fn coordinator(&self) -> EventOrigin<'_> {
-        let Self { actor, time_secs, now_us, hll_precision } = self;
-        let (time_secs, now_us, hll_precision) = (*time_secs, *now_us, *hll_precision);
-        EventOrigin { actor, time_secs, now_us, hll_precision }
     }
 }
 
@@ -250,118 +232,50 @@ impl Coordinator {
             _ => None,
         };
         let targets = WriteTargets::of(topology, &at, props, &request.options)?;
-        let mut change = |present: Present| {
-            let base = present.into_base();
-            self.make_updated(&at, props, &request.operation, context.as_ref(), base).map(Some)
-        };
-        let mut made: Option<Result<SentDelta, RequestError>> = None;
-        let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
-            let operation = &request.operation;
-            match self.update_paged(&at, props, operation, context.as_ref(), paged, pages)? {
-                Ok((paged, delta)) => {
-                    made = Some(Ok(delta));
-                    Ok(Some(paged))
-                }
-                Err(fault) => {
-                    made = Some(Err(fault));
-                    Ok(None)
-                }
-            }
-        };
         let replicates = !topology.is_alone();
-        let Changed { object, ticket, replicated } = self.change_from(
-            &at,
-            props,
-            &mut change,
-            InPages::Operation(&mut in_pages),
-            ChangeForm { before: Before::Read, is_large: false, replicates },
-        )?;
-        // What an attempt made in pages is void if the record was whole when the change was made.
-        let delta = made.filter(|_| object.is_none()).transpose()?;
-        if ticket.is_some() {
-            let written = match &delta {
-                Some(delta) => WrittenObject::Delta(delta),
-                None => WrittenObject::of(replicated.as_ref(), object.as_ref()),
-            };
-            self.hook.queue_written(&at, props, written);
-        }
-        let changed = Changed { object, ticket, replicated };
-        let mut accepted = Accepted::of(topology, at, targets, changed);
-        if let Some(delta) = delta.filter(|_| replicates && ticket.is_some()) {
-            accepted.sent = Some(SentForm::Delta(delta));
-        }
-        Ok(accepted)
-    }
-
-    /// Applies an operation to a record in pages, and makes the delta for the other replicas. Called
-    /// under the record's lock. If the inner result is an error, nothing was written.
-    fn update_paged(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        operation: &Operation,
-        context: Option<&CausalClock>,
-        paged: PagedObject,
-        pages: &mut WrittenPages<'_, '_>,
-    ) -> Result<Result<(PagedObject, SentDelta), RequestError>, PageFault> {
-        let author = match self.author(at, props, Some(paged.object()), context) {
-            Ok(author) => author,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let siblings = &paged.object().siblings;
-        let has_dropped_tombstones = siblings.iter().any(|sibling| !sibling.is_data_type());
-        let began_us = self.local.clock.monotonic_us();
-        let updated = paged.update(operation, context, author.coordinator(), pages)?;
-        let (paged, delta) = match updated {
-            Ok(updated) => updated,
-            Err(fault) => return Ok(Err(DataTypeError::from(fault).into())),
-        };
-        self.note_updated(operation, began_us, paged.object());
-        let mut encoded = Vec::new();
-        delta.encode_into(&mut encoded);
-        let delta = SentDelta {
+        let options = ChangeOptions {
+            before: Before::Read,
+            is_large: false,
+            needs_items: false,
+            replicates,
+            returns_object: false,
+            rule: merge_rule(props),
             n_val_class: RecordMeta::class_of(props.n_val),
-            last_modified_us: author.now_us,
-            delta: encoded.into(),
-            has_dropped_tombstones,
         };
-        Ok(Ok((paged, delta)))
+        let (operation, context) = (&request.operation, context.as_ref());
+        let decide = |present: &Present<'_>| {
+            self.decide_update(&at, props, operation, context, present).map(Some)
+        };
+        let changed = self.change_as_decided(&at, options, &decide)?;
+        if changed.ticket.is_some() {
+            self.hook.queue_written(&at, props, WrittenObject::of(&changed));
+        }
+        Ok(Accepted::of(topology, at, targets, changed))
     }
 
-    /// Computes the object after an operation. Called under the record's lock.
-    fn make_updated(
+    /// Decides an operation from the present state.
+    fn decide_update<'c>(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
-        operation: &Operation,
-        context: Option<&CausalClock>,
-        stored: Option<Object>,
-    ) -> Result<Object, RequestError> {
-        let author = self.author(at, props, stored.as_ref(), context)?;
-        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(author.now_us, ttl_secs));
-        let coordinator = author.coordinator();
-        let began_us = self.local.clock.monotonic_us();
-        let updated =
-            Object::update_data_type(stored, operation, context, coordinator, expires_at_secs)
-                .map_err(DataTypeError::from)?;
-        self.note_updated(operation, began_us, &updated);
-        Ok(updated)
-    }
-
-    /// Adds an operation on this node's copy to the statistics.
-    fn note_updated(&self, operation: &Operation, began_us: u64, object: &Object) {
-        let time_us = self.local.clock.monotonic_us() - began_us;
-        self.local.stats.data_types().record_update(operation.datatype(), time_us, object);
+        operation: &'c Operation,
+        context: Option<&'c CausalClock>,
+        present: &Present<'_>,
+    ) -> Result<DecidedChange<'c>, RequestError> {
+        let origin = self.origin_of(at, props, present.base(), context)?;
+        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(origin.now_us, ttl_secs));
+        let update = DataTypeUpdate { operation, context, origin, expires_at_secs };
+        Ok(DecidedChange::update(update))
     }
 
     /// Checks the context of an operation, and chooses the operation's actor and time.
-    fn author(
+    fn origin_of(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
         stored: Option<&Object>,
         context: Option<&CausalClock>,
-    ) -> Result<Author, RequestError> {
+    ) -> Result<OperationOrigin, RequestError> {
         if let Some(context) = context {
             let clock = stored
                 .map(Object::causal_clock)
@@ -376,7 +290,7 @@ impl Coordinator {
         let time_secs = riak_secs(now_us / 1_000_000);
         let actor = self.incarnation(at, props, stored, time_secs)?;
         let hll_precision = props.hll_precision.and_then(Precision::new).unwrap_or_default();
-        Ok(Author { actor, time_secs, now_us, hll_precision })
+        Ok(OperationOrigin { actor, time_secs, now_us, hll_precision })
     }
 
     /// The incarnation under which this store makes events of a data type: the one in the stored object,

@@ -165,7 +165,8 @@ impl Coordinator {
         let ticket = self.log_plain(write, &at, props, replicates, &mut replicated)?;
         let Some(ticket) = ticket else { return Ok(None) };
         debug_assert!(!replicates || replicated.is_some(), "a cluster's write is sent to others");
-        self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
+        let written = replicated.as_ref().map_or(WrittenObject::InPlace, WrittenObject::Encoded);
+        self.hook.queue_written(&at, props, written);
         Ok(Some(match replicated.filter(|_| replicates) {
             None => {
                 // A write that waits for nothing is never slow enough for the request log.

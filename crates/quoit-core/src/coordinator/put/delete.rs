@@ -184,7 +184,7 @@ impl Coordinator {
         let replicates = !topology.is_alone();
         let changed = self.change(&at, props, &change, replicates)?;
         if changed.ticket.is_some() {
-            let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
+            let written = WrittenObject::of(&changed);
             self.hook.queue_written(&at, props, written);
         }
         // If no nodes could be chosen, nothing was written.

@@ -246,7 +246,7 @@ impl Coordinator {
         let replicates = !topology.is_alone();
         let mut changed = self.change(&at, props, &change, replicates)?;
         if changed.ticket.is_some() {
-            let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
+            let written = WrittenObject::of(&changed);
             match change.as_is {
                 // The value comes from another cluster or from an import, so it is not queued for other
                 // clusters.

@@ -3,11 +3,11 @@
 
 use super::{GrantedObject, Made, OwnWrite, SentForm};
 use crate::coordinator::Coordinator;
-use crate::coordinator::change::Changed;
 use crate::coordinator::fence::GrantNumbers;
 use crate::error::RequestError;
 use crate::grants::majority::majority;
 use crate::options::WriteOptions;
+use crate::records::Changed;
 use crate::request_log::AskedNodes;
 use crate::topology::Topology;
 use crate::votes::{Layouts, WriteNeed, WriteTally};
@@ -91,20 +91,20 @@ pub(crate) struct Accepted<'a> {
 }
 
 impl<'a> Accepted<'a> {
-    /// A change of this node's copy, whose object goes to the other replicas if there are any.
+    /// A change of this node's copy, which is sent to the other replicas if there are any.
     pub(crate) fn of(
         topology: &Topology,
         at: RecordAt<'a>,
         targets: WriteTargets,
         changed: Changed,
     ) -> Self {
-        let Changed { object, ticket, replicated } = changed;
+        let Changed { object, ticket, sent } = changed;
         debug_assert!(
-            ticket.is_some() || replicated.is_none(),
+            ticket.is_some() || sent.is_none(),
             "a write that is sent to others is in this node's log"
         );
         let is_sent = ticket.is_some() && !topology.is_alone();
-        let sent = replicated.filter(|_| is_sent).map(SentForm::Object);
+        let sent = sent.filter(|_| is_sent).map(SentForm::from);
         Self { at, targets, object, own: OwnWrite::of(ticket), sent }
     }
 

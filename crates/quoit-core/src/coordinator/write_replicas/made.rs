@@ -1,6 +1,7 @@
 //! A write that is to be replicated, and the forms in which replicas receive it.
 
 use crate::coordinator::fence::GrantNumbers;
+use crate::records::SentChange;
 use crate::replica::{Replicated, SentDelta};
 use crate::topology::Topology;
 use bytes::Bytes;
@@ -66,9 +67,18 @@ pub(crate) enum SentForm {
     Object(Replicated),
     /// The object, for primaries that take it only under their grants.
     Granted(Box<GrantedObject>),
-    /// The delta of an operation on a record in pages. A replica that can't use it says so, and is sent
+    /// The delta of an operation on a large set or map. A replica that can't use it says so, and is sent
     /// the whole object.
     Delta(SentDelta),
+}
+
+impl From<SentChange> for SentForm {
+    fn from(change: SentChange) -> Self {
+        match change {
+            SentChange::Object(replicated) => Self::Object(replicated),
+            SentChange::Delta(delta) => Self::Delta(delta),
+        }
+    }
 }
 
 /// An object after a write for which primaries have given grants.

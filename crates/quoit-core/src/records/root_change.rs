@@ -9,7 +9,7 @@ use quoit_store::engine::{Access, Applied, Interrupted, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 
 /// New form of a record in pages.
-pub(crate) enum NewForm {
+pub(super) enum NewForm {
     /// The same as before; writes to its pages are dropped.
     Same,
     /// A record in pages; the pages that the change wrote are stored.
@@ -23,7 +23,7 @@ pub(crate) enum NewForm {
 impl NewForm {
     /// The form of a record in pages after a change: still in pages or, if little is left in them, a
     /// whole object.
-    pub(crate) fn paged(
+    pub(super) fn paged(
         paged: Box<PagedObject>,
         n_val_class: u8,
         pages: &mut WrittenPages<'_, '_>,
@@ -37,12 +37,12 @@ impl NewForm {
     }
 
     /// A whole object. The caller removes the pages.
-    pub(crate) fn whole(object: &Object, n_val_class: u8) -> Self {
+    pub(super) fn whole(object: &Object, n_val_class: u8) -> Self {
         Self::Whole(RecordMeta::of(object, n_val_class), encoded(object))
     }
 
     /// Metadata for the engine; `None` if no new form is written.
-    pub(crate) const fn meta(&self) -> Option<RecordMeta> {
+    pub(super) const fn meta(&self) -> Option<RecordMeta> {
         match self {
             Self::Same | Self::Nothing => None,
             Self::Paged(meta, _) | Self::Whole(meta, _) => Some(*meta),
@@ -52,17 +52,17 @@ impl NewForm {
 
 /// A change of a record in pages. Gets the engine's metadata of the record, the record with its root,
 /// and access to its pages.
-pub(crate) type RootChange<'c> =
+pub(super) type RootChange<'c> =
     dyn FnMut(&RecordMeta, PagedObject, &mut WrittenPages<'_, '_>) -> RootChanged + 'c;
 
 /// Result of such a change.
-pub(crate) type RootChanged = Result<NewForm, PageFault>;
+pub(super) type RootChanged = Result<NewForm, PageFault>;
 
 impl Records {
     /// Changes a record in pages; `None` if the record is not stored in pages. The change function may
     /// be called several times; only its last call counts. With [`Access::NoWait`], reading or removing
     /// many pages, or a result that has to be divided anew, gives `WouldBlock`.
-    pub(crate) fn change_root(
+    pub(super) fn change_root(
         &self,
         at: &RecordAt<'_>,
         access: Access,
@@ -105,7 +105,7 @@ impl Records {
     }
 
     /// As [`Records::change_root`], for a change that leaves the record in pages.
-    pub(crate) fn change_pages(
+    pub(super) fn change_pages(
         &self,
         at: &RecordAt<'_>,
         access: Access,
