@@ -4,13 +4,19 @@
 //! order of sequences. A failed write leaves the end where it was: the next record overwrites the written
 //! part. Its sequence is never used again.
 
+mod position;
+mod segments;
+mod sync;
+
+pub(super) use position::{LogPosition, LogStart};
+
 use super::begin::Begin;
 use super::keys::ActiveKeys;
 use super::log_end::{LogEnd, Sealed};
 use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind};
 use super::room::LogRoom;
-use super::segment::{Origin, PreviousSegment, SEGMENT_HEADER_BYTES, Segment, SegmentTable};
+use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentTable};
 use super::settings::BitcaskSettings;
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
@@ -32,36 +38,6 @@ pub(super) struct Appended {
     pub(super) location: Location,
 }
 
-/// Files and data that a commit has to sync.
-pub(super) struct Unsynced {
-    /// The highest sequence in them.
-    pub(super) sequence: u64,
-    pub(super) segments: Vec<Arc<Segment>>,
-    pub(super) directory: bool,
-    /// Number of the active segment, the last in the list.
-    pub(super) active: u32,
-    /// Offset at which its records end.
-    pub(super) end: u64,
-}
-
-impl Unsynced {
-    /// The position up to which the log is durable afterwards, as [`packed`].
-    const fn position(&self) -> u64 {
-        packed(self.active, self.end)
-    }
-}
-
-/// A position in the log: everything before it was appended earlier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogPosition {
-    /// Next sequence.
-    pub(super) sequence: u64,
-    /// The active segment.
-    pub(super) segment: u32,
-    /// Offset of the next record.
-    pub(super) offset: u64,
-}
-
 /// The end of the log. Appends hold one lock, for a short time.
 pub(super) struct Log {
     disk: Arc<dyn Disk>,
@@ -73,7 +49,7 @@ pub(super) struct Log {
     tail: Mutex<LogEnd>,
     /// Sequence of the last record appended.
     written: AtomicU64,
-    /// The position up to which the log is durable, as [`packed`].
+    /// The position up to which the log is durable, as [`position::packed`].
     synced: AtomicU64,
     /// Bytes appended since the store was opened.
     written_bytes: AtomicU64,
@@ -267,48 +243,9 @@ impl Log {
         Ok(appended)
     }
 
-    /// Sets the workers that are woken when a segment was closed.
-    pub(super) fn set_roll_listeners(&self, followers: Vec<Arc<dyn WorkerHandle>>) {
-        assert!(self.followers.set(followers).is_ok(), "followers are attached once");
-    }
-
     /// Refuses all further records with this error. The first reason stays.
     pub(super) fn refuse(&self, reason: StoreError) {
         self.tail.lock().refused.get_or_insert(reason);
-    }
-
-    /// The distance from the durable end of the segment to a record that is about to be written.
-    fn synced_before(&self, position: &Position) -> SyncedBefore {
-        let synced = self.synced.load(Ordering::Acquire);
-        match synced.checked_sub(packed(position.segment, 0)) {
-            Some(end) if end < packed(1, 0) => {
-                let end = end * ALIGNMENT_BYTES as u64;
-                debug_assert!(end <= position.offset, "nothing after the log's end is durable");
-                SyncedBefore::of(position.offset - end)
-            }
-            _ => SyncedBefore::UNKNOWN,
-        }
-    }
-
-    /// Notes that the log is durable up to the end that `unsynced` names.
-    pub(super) fn note_synced(&self, unsynced: &Unsynced) {
-        let (before, now) = (self.synced.load(Ordering::Relaxed), unsynced.position());
-        debug_assert!(
-            before >> 32 != now >> 32 || before <= now,
-            "the durable part of a segment does not shrink"
-        );
-        self.synced.store(now, Ordering::Release);
-    }
-
-    /// Takes everything that is not durable yet. The caller has to make it durable.
-    pub(super) fn take_unsynced(&self) -> Unsynced {
-        let mut tail = self.tail.lock();
-        let mut segments = std::mem::take(&mut tail.unsynced);
-        segments.push(Arc::clone(&tail.active));
-        let directory = std::mem::take(&mut tail.directory_changed);
-        tail.debug_check_closed();
-        let (sequence, active, end) = (tail.next_sequence - 1, tail.active.number, tail.end);
-        Unsynced { sequence, segments, directory, active, end }
     }
 
     /// Sequence of the last record appended. No lock.
@@ -326,32 +263,6 @@ impl Log {
         self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Number of segments that wait for their key files. No lock.
-    pub(super) fn sealed_count(&self) -> u64 {
-        self.sealed_count.load(Ordering::Relaxed)
-    }
-
-    /// The oldest segment that waits for its key file.
-    pub(super) fn next_sealed(&self) -> Option<Sealed> {
-        self.tail.lock().sealed.first().cloned()
-    }
-
-    /// Notes that the key file of a segment was written.
-    pub(super) fn unseal(&self, number: u32) {
-        let mut tail = self.tail.lock();
-        let waiting_count = tail.sealed.len();
-        tail.sealed.retain(|sealed| sealed.segment.number != number);
-        debug_assert_eq!(waiting_count, tail.sealed.len() + 1, "a segment waits once");
-        self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
-    }
-
-    /// The keys of the segments that have no key file yet; those of the active segment come last.
-    pub(super) fn keys(&self) -> Vec<Arc<ActiveKeys>> {
-        let tail = self.tail.lock();
-        let sealed = tail.sealed.iter().map(|sealed| Arc::clone(&sealed.keys));
-        sealed.chain([Arc::clone(&tail.keys)]).collect()
-    }
-
     /// The current end of the log.
     pub(super) fn end(&self) -> LogPosition {
         let tail = self.tail.lock();
@@ -361,34 +272,6 @@ impl Log {
     /// Limits at which a segment is closed.
     pub(super) fn limits(&self) -> LogLimits {
         self.limits
-    }
-
-    /// Adds a closed segment of a merge to those that wait for their key files.
-    pub(super) fn add_sealed(&self, sealed: Sealed) {
-        debug_assert!(sealed.is_sound(), "only closed segments get key files");
-        let mut tail = self.tail.lock();
-        tail.sealed.push(sealed);
-        self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
-    }
-
-    /// Removes segments from the table. A reader that holds the former table can still read them.
-    pub(super) fn forget_segments(&self, numbers: &[u32]) {
-        // The lock serializes changes of the table.
-        let tail = self.tail.lock();
-        assert!(!numbers.contains(&tail.active.number), "the active segment stays in the table");
-        self.table.store(Arc::new(self.table.load().without(numbers)));
-    }
-
-    /// Begins a segment for a merge.
-    pub(super) fn begin_merge_segment(&self) -> Result<Arc<Segment>, StoreError> {
-        let mut tail = self.tail.lock();
-        self.begin_segment(&mut tail, Origin::Merge, None)
-    }
-
-    /// Closes the active segment and begins another one, unless it has no records.
-    pub(super) fn close_active_segment(&self) -> Result<(), StoreError> {
-        let mut tail = self.tail.lock();
-        if tail.end > SEGMENT_HEADER_BYTES { self.roll_tail(&mut tail) } else { Ok(()) }
     }
 
     fn position(&self, tail: &LogEnd) -> Position {
@@ -407,46 +290,6 @@ impl Log {
             return self.roll_tail(tail).inspect_err(|error| self.note_failure(error));
         }
         Ok(())
-    }
-
-    fn roll_tail(&self, tail: &mut LogEnd) -> Result<(), StoreError> {
-        let previous = PreviousSegment { number: tail.active.number, end_bytes: tail.end };
-        let active = self.begin_segment(tail, Origin::Log, Some(previous))?;
-        let keys = Arc::new(ActiveKeys::new(active.number));
-        let segment = std::mem::replace(&mut tail.active, active);
-        let keys = std::mem::replace(&mut tail.keys, keys);
-        tail.end = SEGMENT_HEADER_BYTES;
-        segment.close();
-        tail.unsynced.push(Arc::clone(&segment));
-        tail.sealed.push(Sealed { segment, keys });
-        self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
-        tail.debug_check(&self.table.load());
-        tail.debug_check_closed();
-        self.followers.get().into_iter().flatten().for_each(|follower| follower.wake());
-        Ok(())
-    }
-
-    fn begin_segment(
-        &self,
-        tail: &mut LogEnd,
-        origin: Origin,
-        previous: Option<PreviousSegment>,
-    ) -> Result<Arc<Segment>, StoreError> {
-        let begin = Begin {
-            disk: &*self.disk,
-            clock: &*self.clock,
-            recent: self.recent.as_ref(),
-            identity: self.identity,
-        };
-        let table = self.table.load();
-        // Each segment uses up a sequence, so that no two have the same header.
-        let sequence = tail.next_sequence;
-        tail.next_sequence += 1;
-        let segment = begin.segment(&table, tail.last_number, (origin, previous), sequence)?;
-        tail.last_number = segment.number;
-        tail.directory_changed = true;
-        self.table.store(Arc::new(table.with(Arc::clone(&segment))));
-        Ok(segment)
     }
 
     /// Writes `size_bytes` at the end of the log with `write`, which gets the file and the end.
@@ -489,15 +332,6 @@ impl Log {
     }
 }
 
-/// The position at which a log continues when a store is opened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LogStart {
-    /// The last segment number that was used.
-    pub(super) last_number: u32,
-    /// The next unused sequence; at least 1.
-    pub(super) next_sequence: u64,
-}
-
 fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
     RecordHeader {
         sequence,
@@ -512,10 +346,4 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
         meta: RecordMeta::default(),
         synced: SyncedBefore::UNKNOWN,
     }
-}
-
-/// A position in the log as one number: the segment in the high 32 bits, the offset in units of 16 bytes
-/// below.
-const fn packed(segment: u32, offset: u64) -> u64 {
-    ((segment as u64) << 32) | (offset / ALIGNMENT_BYTES as u64)
 }
