@@ -34,6 +34,8 @@
 
 mod arrival;
 mod change;
+mod damaged;
+mod dividing;
 mod items;
 mod join;
 mod large;
@@ -52,23 +54,22 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
-use quoit_model::key::{BucketRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_store::engine::{
-    Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, KeyRange, Record,
-    RecordAt, RecordMeta, RecordRef, Shown, Transaction,
+    Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, Record, RecordAt,
+    RecordMeta, RecordRef, Shown, Transaction,
 };
 use quoit_store::error::StoreError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use xxhash_rust::xxh3::xxh3_64;
+use std::sync::atomic::AtomicU64;
 
 pub(crate) use arrival::{ApplyOutcome, ArrivalDecision, Replicated, merge};
 pub(crate) use change::{
     ChangeOptions, ChangeSteps, Changed, DataTypeUpdate, DecidedChange, OperationOrigin, Present,
     Pruning, SentChange, ValueWrite,
 };
+use dividing::should_be_divided;
 pub(crate) use items::{ItemStream, Items, ItemsOutline, RecordContent};
 pub(crate) use join::{Joined, Joining, SentDelta};
 pub(crate) use merging::MergeSteps;
@@ -80,7 +81,6 @@ pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
 pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
 pub(crate) use staged::{NeededPages, StagedCallbacks, StagedOutcome, StagedPages, StagedRoot};
-use together::whole_in;
 
 /// Number of attempts to read pages without a transaction. After them a transaction keeps writers away.
 const ATTEMPT_COUNT: usize = 3;
@@ -118,16 +118,6 @@ impl Records {
     pub(crate) fn new(engine: Arc<dyn Engine>, started_us: u64) -> Self {
         let (divided_count, staged) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
         Self { engine, started_us, divided_count, staged }
-    }
-
-    /// Makes a generation that this record's pages have not had before.
-    fn new_generation(&self, at: &RecordAt<'_>) -> u64 {
-        let number = self.divided_count.fetch_add(1, Ordering::Relaxed);
-        let mut seed = [0; 24];
-        seed[..8].copy_from_slice(&self.started_us.to_le_bytes());
-        seed[8..16].copy_from_slice(&number.to_le_bytes());
-        seed[16..].copy_from_slice(&at.identity.0.to_le_bytes());
-        xxh3_64(&seed)
     }
 
     /// As [`PointAccess::head`].
@@ -195,22 +185,6 @@ impl Records {
         Ok(self.divided_if(becomes_large, at, updated))
     }
 
-    /// Divides a record that was updated if it `needs_pages`. An update that was kept for that reason has to
-    /// be repeated with [`Access::Wait`].
-    fn divided_if(&self, needs_pages: bool, at: &RecordAt<'_>, updated: Updated) -> Updated {
-        if needs_pages && updated == Updated::Applied(Applied::Kept) {
-            return Updated::Applied(Applied::WouldBlock);
-        }
-        if needs_pages
-            && matches!(updated, Updated::Applied(Applied::Written(_)))
-            && let Err(fault) = self.divide(at)
-        {
-            // The record is stored undivided and readable; the next write tries again to divide it.
-            tracing::warn!(%fault, "a large set or map could not be divided into pages");
-        }
-        updated
-    }
-
     /// Stores, of several records of one partition, the ones under whose names nothing is stored yet:
     /// all of them or, if the transaction fails, none. Positions in `records` of names that are taken
     /// are left in `is_there`. No record may hold a data type, and no name may occur twice.
@@ -237,73 +211,6 @@ impl Records {
             }
             Ok(())
         })
-    }
-
-    /// As [`Records::update_assembled`], for a record that an earlier call has found damaged. If it is still
-    /// damaged, `change` is called with `None`, and its result replaces the record with all its pages,
-    /// including pages that no readable root lists. If another write has replaced it since, `change` gets
-    /// that write's record: it may have been acknowledged. With [`Access::NoWait`] the answer is always
-    /// `WouldBlock`.
-    fn replace_damaged(
-        &self,
-        at: &RecordAt<'_>,
-        access: Access,
-        change: &mut Change<'_>,
-    ) -> Result<Applied, StoreError> {
-        if access == Access::NoWait {
-            return Ok(Applied::WouldBlock);
-        }
-        let (mut is_damaged, mut out) = (false, Vec::new());
-        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
-            out.clear();
-            is_damaged = match whole_in(transaction, at, access) {
-                Ok(_) => false,
-                Err(fault) if fault.is_damage() => true,
-                Err(fault) => return Err(fault),
-            };
-            match is_damaged {
-                true => decide(transaction, at, change(None, &mut out), &out),
-                false => change_together(transaction, at, access, change, &mut out),
-            }
-        })?;
-        if is_damaged
-            && matches!(applied, Applied::Written(_))
-            && let Err(fault) = self.collect_pages(at)
-        {
-            // They take space, but no root leads to them.
-            tracing::warn!(%fault, "old pages of a damaged record could not be removed");
-        }
-        Ok(applied)
-    }
-
-    /// Removes the pages of a record, except pages of its present generation and of generations that
-    /// are being staged.
-    fn collect_pages(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: at.encoded };
-        let mut after = None;
-        loop {
-            let listed = self.engine.list_keys(
-                KeyRange::Bucket(pieces),
-                after.as_deref(),
-                COLLECTED_COUNT,
-            )?;
-            self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
-                let stored = transaction.get(at)?;
-                let stored = stored.filter(|record| PagedObject::is_one(&record.value));
-                let paged = stored.map(|root| read_root(at, &root)).transpose()?;
-                let generation = paged.as_ref().map(PagedObject::generation);
-                let staged = self.staged.lock();
-                let stays = |of| generation == Some(of) || staged.contains(&of);
-                for (key, _) in &listed.entries {
-                    pages::remove_of_others(transaction, at, key, stays)?;
-                }
-                Ok(())
-            })?;
-            after = listed.next;
-            if after.is_none() {
-                return Ok(());
-            }
-        }
     }
 
     /// As [`PointAccess::update`] for every record. Pages are assembled for the change function.
@@ -343,30 +250,6 @@ impl Records {
             if meta == stored.meta { Ok(()) } else { transaction.put(at, meta, &stored.value) }
         });
         refiled.map(|_| ())
-    }
-
-    /// Divides a record that has become large into pages. Its value stays the same. If this fails, the
-    /// next write of the record tries again.
-    fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        let generation = self.new_generation(at);
-        let divided = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
-            let Some(stored) = transaction.get(at)? else { return Ok(()) };
-            if PagedObject::is_one(&stored.value) {
-                return Ok(());
-            }
-            let object = decoded(at, &stored.value)?;
-            if !PagedObject::needs_pages(&object) {
-                return Ok(());
-            }
-            let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
-            let divided = PagedObject::divide(&object, generation, &mut pages);
-            let divided = divided.map_err(|fault| fault.interrupts(at))?;
-            match divided {
-                Some(paged) => pages.finish_with_root(&paged, stored.meta),
-                None => pages.finish(),
-            }
-        });
-        divided.map(|_| ())
     }
 }
 
@@ -444,14 +327,6 @@ fn encoded(object: &Object) -> Bytes {
     let mut out = Vec::new();
     object.encode_into(&mut out);
     out.into()
-}
-
-/// True if a stored object is large enough to be divided into pages. Objects that hold no data type are
-/// recognised by their first bytes, without decoding.
-fn should_be_divided(stored: &[u8]) -> bool {
-    PagedObject::may_need_pages(stored)
-        && Object::decode(&Bytes::copy_from_slice(stored))
-            .is_ok_and(|object| PagedObject::needs_pages(&object))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The source queues of a node, in memory and on disk.
 
+mod commands;
 mod leases;
 mod missed_deletes;
 mod settings;
@@ -9,7 +10,7 @@ mod state;
 use super::entry::{
     EntryReference, EntrySequence, QueueEntry, QueuePriority, Visited, VisitedCluster,
 };
-use super::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFilter};
+use super::filter::QueueFilter;
 use super::journal::{Journal, QueueNumbers};
 use super::manifest::Manifest;
 use super::queue::{Queue, QueueCounts, QueueLengths};
@@ -21,29 +22,12 @@ use quoit_seam::Disk;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
 use tokio::sync::Notify;
 
+pub use commands::ChangeQueueError;
 pub use leases::Lease;
 pub use settings::SourceQueueSettings;
 use state::QueuesState;
-
-/// Reason why an operator's change of queues was refused.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ChangeQueueError {
-    /// The name or the filter is invalid.
-    #[error(transparent)]
-    Definition(#[from] QueueDefinitionError),
-    /// The node has the maximum number of queues.
-    #[error("the node has the maximum of {QUEUE_COUNT_MAX} queues; remove one first")]
-    TooMany,
-    /// No queue has the name.
-    #[error("no queue has the name `{0}`")]
-    NoQueue(String),
-    /// The change was made, but could not be stored.
-    #[error("the change lasts until the node is restarted: keeping it failed: {0}")]
-    Disk(String),
-}
 
 /// State and figures of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -291,89 +275,6 @@ impl SourceQueues {
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.state.lock().is_enabled
-    }
-
-    /// Adds a queue, or replaces the filter of an existing one. True if it was added.
-    ///
-    /// # Errors
-    ///
-    /// Invalid names, too many queues, and disk faults; after a disk fault the change is made, but not
-    /// stored.
-    pub fn register(&self, name: &str, filter: QueueFilter) -> Result<bool, ChangeQueueError> {
-        QueueDefinition::check_name(name)?;
-        self.change(|state| {
-            state.removed.remove(name);
-            if let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) {
-                queue.filter = filter;
-                state.by_command.insert(queue.number);
-                return Ok(false);
-            }
-            if state.queues.len() >= QUEUE_COUNT_MAX {
-                return Err(ChangeQueueError::TooMany);
-            }
-            let number = state.add(name, filter);
-            state.by_command.insert(number);
-            Ok(true)
-        })
-    }
-
-    /// Removes a queue with all its entries.
-    ///
-    /// # Errors
-    ///
-    /// Unknown names, and disk faults; after a disk fault the change is made, but not stored.
-    pub fn delist(&self, name: &str) -> Result<(), ChangeQueueError> {
-        self.change(|state| {
-            let place = state.place(name)?;
-            let queue = state.queues.remove(place);
-            state.by_command.remove(&queue.number);
-            state.filled.remove(&queue.number).inspect(|filled| filled.notify_waiters());
-            state.removed.insert(name.to_owned());
-            Ok(())
-        })
-    }
-
-    /// Makes a queue discard new entries, or accept them again. Sinks consume waiting entries in either
-    /// case.
-    ///
-    /// # Errors
-    ///
-    /// As [`SourceQueues::delist`].
-    pub fn suspend(&self, name: &str, is_suspended: bool) -> Result<(), ChangeQueueError> {
-        self.change(|state| {
-            let place = state.place(name)?;
-            state.queues[place].is_suspended = is_suspended;
-            Ok(())
-        })
-    }
-
-    /// Drops all entries of a queue, so that full-sync has to find them. Returns the lengths before.
-    ///
-    /// # Errors
-    ///
-    /// As [`SourceQueues::delist`].
-    pub fn clear(&self, name: &str, now_us: u64) -> Result<QueueLengths, ChangeQueueError> {
-        self.change(|state| {
-            let place = state.place(name)?;
-            let lengths = state.queues[place].lengths();
-            state.queues[place].clear(now_us);
-            Ok(lengths)
-        })
-    }
-
-    fn change<T>(
-        &self,
-        change: impl FnOnce(&mut QueuesState) -> Result<T, ChangeQueueError>,
-    ) -> Result<T, ChangeQueueError> {
-        let changed = {
-            let mut state = self.state.lock();
-            let changed = change(&mut state)?;
-            state.check();
-            self.is_active.store(state.is_active(), Ordering::Relaxed);
-            changed
-        };
-        self.keep(false).map_err(|fault| ChangeQueueError::Disk(fault.to_string()))?;
-        Ok(changed)
     }
 
     /// Notes the consumer's cluster, and returns a handle that is notified when the queue gets an
