@@ -1,4 +1,8 @@
 //! Hands records to another node: offers them, and delivers those that it lacks.
+//!
+//! An offer costs a name and a digest for each record, so records that the receiver has are not sent. Most
+//! records of a repeated job, or of strays, are of that kind. A receiver with a newer version has another
+//! digest; where that is likely, the offer also has the record's version vector, and the receiver declines.
 
 use super::RecordDelivery;
 use super::paged::SentInPages;

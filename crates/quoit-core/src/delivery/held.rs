@@ -1,4 +1,7 @@
 //! Partitions in which this node may hold records outside the primaries.
+//!
+//! Reap records retire by these reports ([`crate::reaper`]), so a report may name too many partitions but
+//! never too few: a partition that it wrongly leaves out could let a deleted record come back.
 
 use super::RecordDelivery;
 use super::hand::ANSWER_TIMEOUT;

@@ -1,4 +1,9 @@
 //! Receives records: answers offers, and takes deliveries.
+//!
+//! The sender removes strays and counts copies as done after these answers. So an answer leaves only after a
+//! sync: of the records that this node did not want, which may have been accepted but not synced, and of
+//! those that it has merged. A delivery is merged record by record. If it fails in the middle, the sender
+//! offers all of it again later, and merging a record again changes nothing.
 
 use super::RecordDelivery;
 use super::hand::meta_of;

@@ -1,5 +1,9 @@
 //! Files records under another n_val class when the n_val of their bucket has changed since they were
 //! written.
+//!
+//! Each class has a digest of its own. If two nodes file a record under different classes, both classes
+//! differ in every exchange, although the copies are equal. Walks and exchanges that read a record anyway
+//! therefore correct its class.
 
 use super::RecordDelivery;
 use crate::placement::Place;

@@ -1,5 +1,9 @@
 //! The damaged records that statistics have counted and that are not replaced yet. Requests, verification and
 //! repeated attempts meet one record many times, and it counts once.
+//!
+//! Nothing tells this list of a write that replaces a damaged record. A round of verification reads all data,
+//! so a record that a whole round has not met is not damaged any more. Two sets are enough for that: the
+//! records met in this round, and those met in the round before.
 
 use parking_lot::Mutex;
 use quoit_model::hash::Partition;

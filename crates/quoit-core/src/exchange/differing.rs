@@ -1,5 +1,9 @@
 //! Finds the records in which the copy of a node that has lost records differs from this node's copy,
 //! although that copy is not complete.
+//!
+//! It is the walk of an exchange ([`super::walk`]) without its repair: transfers hand over what differs, so
+//! that they need not offer the whole partition. Differences are not compared a second time. Those of writes
+//! under way are handed over as well, and the receiver merges or already has them.
 
 use super::AntiEntropy;
 use super::ExchangeError;

@@ -1,4 +1,11 @@
 //! The hours of expiry from which on records are compared.
+//!
+//! A node drops an expired record when its own clock says so and its engine comes across the record, so two
+//! good copies may differ in records that have expired. Digests are therefore kept for each hour of expiry,
+//! and a comparison leaves out the early hours. An exchange leaves out every record that may have expired
+//! on either node ([`first_hour`]): it must not find differences that no repair removes. A copy that lost
+//! records is compared in every record that may still be live on some node ([`earliest_hour`]): it must not
+//! be reported as complete without one of them, and a record that is sent in vain does no harm.
 
 use quoit_store::compare::hour_of;
 

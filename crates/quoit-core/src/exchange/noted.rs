@@ -1,4 +1,7 @@
 //! Heals damaged records that this node could not read for other nodes ([`crate::healing`]).
+//!
+//! Their names are known, unlike those of records that verification meets, so a read of all replicas heals
+//! them.
 
 use super::AntiEntropy;
 use crate::options::ReadOptions;

@@ -1,5 +1,9 @@
 //! The first message of an exchange: which partitions two nodes can compare, and in which of them the
 //! copies differ.
+//!
+//! Records are compared by the n_val of their bucket (the *class*), because two primaries of a partition need
+//! not be primaries of the same records: the third primary has no records of buckets with an n_val of 2. Two
+//! nodes compare only the classes of which both are primaries. In all others their copies rightly differ.
 
 use super::states::MalformedMessage;
 use quoit_cluster::{NodeId, State};
@@ -89,6 +93,7 @@ pub(super) fn ask(
     let mut asked = exchange::Compare { layout_version, hour_min, ..Default::default() };
     for shared in all {
         let digests = engine.digests(shared.partition, hour_min)?;
+        // A class that is not sent counts as empty. So the other node notices records that only it has.
         let classes = bits(shared.classes).filter(|class| digests.0[usize::from(*class)] != 0);
         let classes = classes.fold(0, |bits, class| bits | 1 << class);
         asked.partitions.push(u32::from(shared.partition.0));

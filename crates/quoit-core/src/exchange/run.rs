@@ -51,7 +51,8 @@ pub(super) struct With<'p> {
     layout_version: u64,
     /// First hour, counted from 1970, whose expiring records are compared.
     pub(super) hour_min: u32,
-    /// Salt of the digests of this exchange.
+    /// Salt of the digests of this exchange. Messages carry digests of single records in 32 bits. Two that
+    /// are equal by chance differ in the next exchange, which has another salt.
     pub(super) salt: u64,
 }
 
@@ -275,6 +276,7 @@ impl AntiEntropy {
         let step = |found: &RangeDifference| {
             RangeStep::tag(found.partition, found.scope, found.difference.tag)
         };
+        // With the same salt: states of both walks are compared.
         let mut walk = Walk::new(with.salt, found.iter().map(step));
         while self.descend(with, &mut walk).await? {}
         let again: BTreeMap<_, _> =

@@ -1,4 +1,8 @@
 //! Serves the messages of exchanges that other nodes begin.
+//!
+//! A node keeps nothing between the messages of an exchange, so that either node may stop at any time. Each
+//! message names the newest layout, and is refused if this node has another one: its primaries could be
+//! others. Answering changes no record; only the class by which a record is filed may be corrected.
 
 use super::AntiEntropy;
 use super::roots;

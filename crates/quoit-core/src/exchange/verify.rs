@@ -1,5 +1,10 @@
 //! Verification: reads the data on this node's disk piece by piece, and replaces damaged records by the
 //! copies of other replicas.
+//!
+//! Exchanges compare digests from the index and never notice damage on the disk, and clients may not read a
+//! record for years. Without verification, damage would gather until all copies of a record are damaged.
+//! Damaged records are known by their tags only, since their names may be unreadable. So this node fetches
+//! all that other replicas have under a tag.
 
 use super::AntiEntropy;
 use super::ExchangeError;

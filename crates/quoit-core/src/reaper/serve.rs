@@ -1,4 +1,8 @@
 //! Serves the two steps of [`super::agreement`] on a primary, and takes over reap records.
+//!
+//! An agreement says that the tombstone or a reap record is on this node's disk, even if the power fails
+//! right after the answer: other primaries remove their tombstones because of it. Both steps can be repeated
+//! at will, and nothing is kept in memory between them.
 
 use super::Marks;
 use super::Reaper;

@@ -1,9 +1,21 @@
 //! Receives large sets and maps that come page by page.
 //!
-//! The pages are stored aside until the root arrives. Then the record is stored in one step, merged with
-//! the version that is here, if there is one. Pages are removed if the sender drops the staging or is
-//! silent for too long. A durable note is written before the first page, so that a restarted node finds
-//! and removes pages whose root did not arrive.
+//! The protocol for one record; [`super::paged`] is the sender:
+//!
+//! 1. `OpenStaging` names the record and its digest. If this node has the record, or an older version in
+//!    pages, it says so, and no pages are sent. Otherwise it writes a note, syncs it and gives the staging a
+//!    number.
+//! 2. `StagePages` brings pages, in any order. A page may come again when it has changed on the sender, or
+//!    be taken back. Pages are stored aside, where no reader looks.
+//! 3. `FinishStaging` brings the root. If the staged pages are those of the root, the record is stored in
+//!    one step, merged with the version that is here, if there is one.
+//! 4. `DropStaging` ends a staging without a root. So does a time of silence, and the sender's next opening
+//!    of the same record.
+//!
+//! The invariants: no reader sees a page before the root. Each staged page on the disk belongs to a staging
+//! in memory or to a note, so that a restarted node finds and removes pages whose root did not come. A
+//! record is staged once at a time, one task works on a staging, and there are few stagings ([`state`]).
+//! Pages are not synced as they come: the answer to the root waits for a sync of everything.
 
 mod state;
 
@@ -35,7 +47,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Time of silence after which a sender counts as gone.
+/// Time of silence after which a sender counts as gone. A sender is silent while its transfers rest or its
+/// disk is slow.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The same for a sender that can't be reached.
 const SILENCE_MAX_UNREACHABLE: Duration = Duration::from_secs(10);
@@ -186,6 +199,7 @@ impl RecordDelivery {
         let needed = self.local.records.needed_pages(&at, open.digest);
         match needed.map_err(RequestError::from)? {
             NeededPages::Nothing => {
+                // The sender counts the record as handed over, so it must survive a power failure here.
                 self.local.engine.sync().map_err(RequestError::from)?;
                 return Ok(Opened::Told(StagingDecision::Known));
             }
@@ -212,6 +226,7 @@ impl RecordDelivery {
         if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
         }
+        // Pages need no layout: the layout of the opening and of the root decides.
         let read = self.local.read_header(request, |_: &StagePages| u64::MAX);
         let read = read.and_then(|stage| {
             let changes = changes_of(&stage, request.payload.clone())?;
@@ -280,6 +295,7 @@ impl RecordDelivery {
             begun.map(|staging| (staging.pages.clone(), staging.page_bytes()))
         };
         let Some((pages, page_bytes)) = begun else {
+            // Here `Open` means that the staging is gone. The sender begins anew in a later round.
             return reply.send(&StagingFinished { room: StagingDecision::Open.into() }, b"");
         };
         tokio::spawn(async move {
