@@ -7,8 +7,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool that prints figures")]
 
 use quoit_cluster::{
-    ClusterId, IncomingRequest, Internode, InternodeSettings, Lane, Network, NodeId, Replies,
-    Responder, Service, TokioNetwork,
+    ClusterId, IncomingRequest, Internode, InternodeSettings, JitterSeed, Lane, Network, NodeId,
+    Replies, Responder, Service, TokioNetwork,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -78,7 +78,8 @@ fn pair() -> Pair {
     for (number, runtime) in [(1, &asking), (2, &answering)] {
         let node_id = NodeId([number; 16]);
         let _inside = runtime.enter();
-        let settings = InternodeSettings::new(node_id, "n", u64::from(number), u64::from(number));
+        let seed = JitterSeed(number.into());
+        let settings = InternodeSettings::new(node_id, "n", number.into(), seed);
         let node = Internode::new(settings, Arc::new(TokioNetwork));
         node.set_cluster(Some(ClusterId([9; 16])));
         node.register(METHOD..=METHOD, Arc::new(Digest));

@@ -92,9 +92,9 @@ pub use state::{ChosenBackend, NValRaise, Placements, PropsEntry, RaiseReport, S
 pub use transport::memory_network;
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
-    InternodeTlsMode, JoinProof, Lane, LateFailureListener, Limits, LinkSecurity, Listener,
-    MethodCounts, Network, Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics, PlainLink,
-    PlainLinks, Proven, Replies, Reply, Responder, Service, ServiceStatistics, Stream,
+    InternodeTlsMode, JitterSeed, JoinProof, Lane, LateFailureListener, Limits, LinkSecurity,
+    Listener, MethodCounts, Network, Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics,
+    PlainLink, PlainLinks, Proven, Replies, Reply, Responder, Service, ServiceStatistics, Stream,
     TokioNetwork, Traffic,
 };
 pub use trust::{

@@ -182,8 +182,7 @@ async fn measure(
         let from = i128::from(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % places);
         let (min, max) = (IndexTerm::integer(from), from + i128::from(plan.result_count) - 1);
         let terms = IndexSelection::Terms { field: FIELD, min, max: IndexTerm::integer(max) };
-        let bucket_type = Bytes::copy_from_slice(bucket_type);
-        let mut query = IndexQuery::new(bucket_type, Bytes::from_static(BUCKET), terms);
+        let mut query = IndexQuery::new(BucketRef { bucket_type, bucket: BUCKET }, terms);
         query.sorted = is_sorted;
         let began = Instant::now();
         let mut results = node.store.listings().query_index(query).await?;

@@ -32,6 +32,7 @@ mod jobs;
 mod listing;
 mod local_node;
 mod losses;
+mod machine_boot;
 mod map_work;
 mod node_figures;
 mod options;
@@ -91,6 +92,7 @@ pub use listing::{
     Listings, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
 pub use local_node::DiskSpace;
+pub use machine_boot::MachineBoot;
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use preflist::PreflistEntry;
 pub use queues::{

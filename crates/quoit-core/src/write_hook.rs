@@ -8,6 +8,7 @@ use crate::queues::{EntryReference, Visited};
 use crate::replica::WrittenObject;
 use crate::stats::Counter;
 use crate::stored::decode;
+use crate::tombstones::NotedTombstone;
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use quoit_model::props::{BucketProps, ReplMode};
@@ -121,9 +122,11 @@ impl WriteHook {
         self.source_queues.is_active() && self.source_queues.settings().queues_reaps
     }
 
-    /// Queues the removal of a tombstone, given its encoded name and its encoded object.
-    pub(crate) fn queue_reaped(&self, encoded: &Bytes, tombstone: &Bytes) {
-        let (Ok(key), Ok(tombstone)) = (KeyRef::decode(encoded), decode(tombstone)) else { return };
+    /// Queues the removal of a tombstone, given its encoded object.
+    pub(crate) fn queue_reaped(&self, noted: &NotedTombstone, tombstone: &Bytes) {
+        let (Ok(key), Ok(tombstone)) = (KeyRef::decode(&noted.encoded), decode(tombstone)) else {
+            return;
+        };
         let is_taken = {
             let state = self.local.control.read();
             object_props(&state, key.bucket).is_ok_and(goes_in_real_time)
@@ -131,7 +134,7 @@ impl WriteHook {
         if is_taken {
             let now_us = self.local.clock.unix_us();
             let reference = EntryReference::Reap { clock: tombstone.clock, reaped_us: now_us };
-            let (name, visited) = (encoded.clone(), Visited::new());
+            let (name, visited) = (noted.encoded.clone(), Visited::new());
             self.source_queues.push(key.bucket, name, reference, visited, now_us);
         }
     }

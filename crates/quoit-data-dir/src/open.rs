@@ -4,11 +4,13 @@ use crate::engines;
 use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
 use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, InternodeTlsMode, LinkSecurity,
-    NodeClock, NodeId, TokioNetwork,
+    Addresses, ControlPlane, Internode, InternodeSettings, InternodeTlsMode, JitterSeed,
+    LinkSecurity, NodeClock, NodeId, TokioNetwork,
 };
 use quoit_config::{Settings, Storage};
-use quoit_core::{ChangeLog, DiskSpace, ReplicatedStore, SourceQueueSettings, SourceQueues};
+use quoit_core::{
+    ChangeLog, DiskSpace, MachineBoot, ReplicatedStore, SourceQueueSettings, SourceQueues,
+};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_node::{AuxiliaryData, Node, NodeParts};
@@ -187,14 +189,14 @@ pub fn open_replication(
     Ok(Arc::new(replication))
 }
 
-/// A number that differs after each boot of the machine.
-fn boot_of_machine() -> Result<u64> {
+/// The boot of this machine, by the id that Linux gives it.
+fn boot_of_machine() -> Result<MachineBoot> {
     let id = std::fs::read_to_string(BOOT_ID_FILE).unwrap_or_default();
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     match u64::from_str_radix(&digits, 16) {
-        Ok(boot) => Ok(boot),
+        Ok(boot) => Ok(MachineBoot(boot)),
         // Without an id, each start of the node counts as a boot. At worst, a full-sync is run needlessly.
-        Err(_) => getrandom::u64().context("asking the system for random bytes"),
+        Err(_) => getrandom::u64().map(MachineBoot).context("asking the system for random bytes"),
     }
 }
 
@@ -231,7 +233,7 @@ fn open_internode(
     data_dir: &Path,
 ) -> Result<Arc<Internode>> {
     let random = || getrandom::u64().context("asking the system for random bytes");
-    let (boot_id, seed) = (random()?, random()?);
+    let (boot_id, seed) = (random()?, JitterSeed(random()?));
     let settings = InternodeSettings {
         versions: configured.versions(),
         security: Arc::new(link_security(configured, data_dir)?),

@@ -4,7 +4,7 @@
 use crate::bootstrap::BootstrapError;
 use crate::full_sync::{CheckKind, RebaseFrom};
 use crate::sinks::ChangeSinkError;
-use quoit_core::{ChangeQueueError, FullSyncNumber, VisitedCluster};
+use quoit_core::{ChangeQueueError, VisitedCluster};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -131,12 +131,12 @@ pub enum ReplicationCommand {
     /// Tells that a node begins to compare all records with another cluster.
     FullSyncBegun {
         /// Number of the comparison.
-        check: FullSyncNumber,
+        check: u64,
     },
     /// Tells that the other cluster of a comparison lacks no record of this one.
     FullSyncEnded {
         /// Number of the comparison.
-        check: FullSyncNumber,
+        check: u64,
         /// Queue here that the comparison used.
         queue: String,
         /// Id of the other cluster; `None` for a Riak cluster.

@@ -84,9 +84,9 @@ impl Replication {
                 let report = self.run_full_sync(check).await;
                 json!({"state": report.state(), "report": report})
             }
-            C::FullSyncBegun { check } => self.note_check_begun(check),
+            C::FullSyncBegun { check } => self.note_check_begun(FullSyncNumber(check)),
             C::FullSyncEnded { check, queue, cluster } => {
-                self.note_check_ended(check, &queue, cluster)
+                self.note_check_ended(FullSyncNumber(check), &queue, cluster)
             }
             C::FullSyncPause => self.pause_checks(true)?,
             C::FullSyncResume => self.pause_checks(false)?,

@@ -15,19 +15,30 @@ const START_BYTES: usize = 16 * 1024;
 /// Largest number of bytes that one read takes.
 pub(crate) const READ_BYTES_MAX: usize = 256 * 1024;
 
-/// The next size of the buffer of a request of `whole_bytes`, of which `arrived_bytes` have arrived and fill
-/// the buffer. Each step except the first at least doubles the size. A buffer doubles even if it is asked to
-/// grow less, and could then exceed the size of the request.
-pub(crate) fn next_capacity(arrived_bytes: usize, whole_bytes: usize) -> usize {
-    let arrived_bytes = arrived_bytes.max(START_BYTES);
-    if whole_bytes <= arrived_bytes.saturating_mul(GROWTH_MAX) {
-        whole_bytes
-    } else if whole_bytes < arrived_bytes.saturating_mul(GROWTH * GROWTH) {
-        // The step after this one is the last. The smaller the buffer is before it, the fewer bytes it
-        // copies.
-        whole_bytes.div_ceil(GROWTH)
-    } else {
-        arrived_bytes.saturating_mul(GROWTH)
+/// A request of which a part has arrived.
+#[derive(Clone, Copy)]
+pub(crate) struct ArrivingRequest {
+    /// Bytes that have arrived; they fill the buffer.
+    pub(crate) arrived_bytes: usize,
+    /// Bytes of the whole request.
+    pub(crate) whole_bytes: usize,
+}
+
+impl ArrivingRequest {
+    /// The next size of the buffer. Each step except the first at least doubles the size. A buffer doubles
+    /// even if it is asked to grow less, and could then exceed the size of the request.
+    pub(crate) fn next_capacity(self) -> usize {
+        let Self { arrived_bytes, whole_bytes } = self;
+        let arrived_bytes = arrived_bytes.max(START_BYTES);
+        if whole_bytes <= arrived_bytes.saturating_mul(GROWTH_MAX) {
+            whole_bytes
+        } else if whole_bytes < arrived_bytes.saturating_mul(GROWTH * GROWTH) {
+            // The step after this one is the last. The smaller the buffer is before it, the fewer bytes it
+            // copies.
+            whole_bytes.div_ceil(GROWTH)
+        } else {
+            arrived_bytes.saturating_mul(GROWTH)
+        }
     }
 }
 
@@ -39,7 +50,8 @@ mod tests {
     fn sizes(whole_bytes: usize) -> Vec<usize> {
         let mut sizes = vec![8 * 1024];
         while sizes[sizes.len() - 1] < whole_bytes {
-            sizes.push(next_capacity(sizes[sizes.len() - 1], whole_bytes));
+            let arrived_bytes = sizes[sizes.len() - 1];
+            sizes.push(ArrivingRequest { arrived_bytes, whole_bytes }.next_capacity());
         }
         sizes
     }

@@ -121,6 +121,7 @@ pub(crate) fn go_on_from(query: &mut IndexQuery, text: &[u8]) -> Result<(), Quer
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use quoit_model::key::BucketRef;
 
     fn of(field: &'static str, terms: Terms) -> Result<IndexSelection, IndexFault> {
         selection(&Bytes::from_static(field.as_bytes()), terms)
@@ -187,7 +188,7 @@ mod tests {
 
     fn query() -> IndexQuery {
         let all = IndexSelection::Keys(KeyBounds::ALL);
-        IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"b"), all)
+        IndexQuery::new(BucketRef::untyped(b"b"), all)
     }
 
     proptest! {

@@ -40,29 +40,29 @@ impl SystemFigures {
             open_file_count: fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64),
             ..Self::default()
         };
-        machine.read_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
-        machine.read_status(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+        machine.read_memory(&ProcFile::read("/proc/meminfo"));
+        machine.read_status(&ProcFile::read("/proc/self/status"));
         machine.read_load(&fs::read_to_string("/proc/loadavg").unwrap_or_default());
-        machine.read_io(&fs::read_to_string("/proc/self/io").unwrap_or_default());
+        machine.read_io(&ProcFile::read("/proc/self/io"));
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
         machine.processor_time = Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0));
         machine
     }
 
-    fn read_io(&mut self, text: &str) {
-        self.disk_bytes = (number(text, "read_bytes:"), number(text, "write_bytes:"));
+    fn read_io(&mut self, file: &ProcFile) {
+        self.disk_bytes = (file.number("read_bytes:"), file.number("write_bytes:"));
     }
 
-    fn read_memory(&mut self, text: &str) {
-        self.memory_total_bytes = kilobytes(text, "MemTotal:");
-        let free_bytes = kilobytes(text, "MemAvailable:");
+    fn read_memory(&mut self, file: &ProcFile) {
+        self.memory_total_bytes = file.kilobytes("MemTotal:");
+        let free_bytes = file.kilobytes("MemAvailable:");
         self.memory_used_bytes = self.memory_total_bytes.saturating_sub(free_bytes);
     }
 
-    fn read_status(&mut self, text: &str) {
-        self.resident_bytes = kilobytes(text, "VmRSS:");
-        self.thread_count = number(text, "Threads:");
+    fn read_status(&mut self, file: &ProcFile) {
+        self.resident_bytes = file.kilobytes("VmRSS:");
+        self.thread_count = file.number("Threads:");
     }
 
     fn read_load(&mut self, text: &str) {
@@ -81,7 +81,7 @@ impl SystemFigures {
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let machine_bytes = kilobytes(&read("/proc/meminfo"), "MemTotal:");
+    let machine_bytes = ProcFile::read("/proc/meminfo").kilobytes("MemTotal:");
     let groups = read("/proc/self/cgroup");
     let limits =
         group_files(&groups).into_iter().filter_map(|path| read(&path).trim().parse().ok());
@@ -113,14 +113,24 @@ fn group_files(groups: &str) -> Vec<String> {
     files
 }
 
-fn number(text: &str, name: &str) -> u64 {
-    text.lines()
-        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
-}
+/// A file of `/proc` with a named number in each line; empty if it could not be read.
+struct ProcFile(String);
 
-fn kilobytes(text: &str, name: &str) -> u64 {
-    number(text, name).saturating_mul(1024)
+impl ProcFile {
+    fn read(path: &str) -> Self {
+        Self(fs::read_to_string(path).unwrap_or_default())
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        let mut lines = self.0.lines();
+        lines
+            .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0)
+    }
+
+    fn kilobytes(&self, name: &str) -> u64 {
+        self.number(name).saturating_mul(1024)
+    }
 }
 
 #[cfg(test)]
@@ -140,13 +150,14 @@ mod tests {
     #[test]
     fn the_system_s_texts_are_understood() {
         let mut machine = SystemFigures::default();
-        machine.read_memory("MemTotal:  100 kB\nMemFree: 1 kB\nMemAvailable:   40 kB\n");
-        machine.read_status("Name:\tx\nVmRSS:\t 12 kB\nThreads:\t7\n");
+        let file = |text: &str| ProcFile(text.to_owned());
+        machine.read_memory(&file("MemTotal:  100 kB\nMemFree: 1 kB\nMemAvailable:   40 kB\n"));
+        machine.read_status(&file("Name:\tx\nVmRSS:\t 12 kB\nThreads:\t7\n"));
         machine.read_load("0.50 1.00 2.25 3/456 789\n");
         assert_eq!((machine.memory_total_bytes, machine.memory_used_bytes), (102_400, 61_440));
         assert_eq!((machine.resident_bytes, machine.thread_count), (12_288, 7));
-        machine
-            .read_io("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n");
+        let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
+        machine.read_io(&file(io));
         assert_eq!(machine.disk_bytes, (4096, 8192));
         assert_eq!((machine.load_256ths, machine.process_count), ([128, 256, 576], 456));
         machine.read_load("");

@@ -4,6 +4,7 @@ use crate::cluster::Cluster;
 use crate::faults::{LATENCY_US, MachineFault};
 use crate::losses::{DiskLoss, lose_segments};
 use crate::machine::{Machine, Use};
+use crate::network::LinkDirection;
 use crate::orders::Order;
 use crate::random::Random;
 use crate::versions::NEWER;
@@ -32,7 +33,10 @@ impl Cluster {
             }
             MachineFault::Start(place) => self.start(place),
             MachineFault::Stall(place, is_stalled) => self.stall(place, is_stalled),
-            MachineFault::Cut(from, to, is_cut) => self.cut(from, to, is_cut),
+            MachineFault::Cut { from, to, is_cut } => {
+                let (from, to) = (self.machine(from).name.clone(), self.machine(to).name.clone());
+                self.cut(LinkDirection { from, to }, is_cut);
+            }
             MachineFault::Latency(us_max) => {
                 let text = format!("MESSAGES TAKE up to {} ms", us_max / 1_000);
                 self.ground.trace.note("net", &text);
@@ -131,7 +135,8 @@ impl Cluster {
             machine.set_stalled(false);
             self.release(place);
             for other in &machines {
-                self.ways.set_blocked(&machine.name, &other.name, false);
+                let (from, to) = (machine.name.clone(), other.name.clone());
+                self.ways.set_blocked(LinkDirection { from, to }, false);
             }
             if machine.versions() != NEWER {
                 self.upgrade(place);
@@ -223,11 +228,11 @@ impl Cluster {
         machines.filter(move |other| other.index != place && other.used() != Use::Spare)
     }
 
-    fn cut(&self, from: usize, to: usize, is_cut: bool) {
-        let (from, to) = (self.machine(from), self.machine(to));
+    fn cut(&self, direction: LinkDirection, is_cut: bool) {
+        let LinkDirection { from, to } = &direction;
         let text = if is_cut { "CUT" } else { "JOINED" };
-        self.ground.trace.note("net", &format!("{text} from {} to {}", from.name, to.name));
-        self.ways.set_blocked(&from.name, &to.name, is_cut);
+        self.ground.trace.note("net", &format!("{text} from {from} to {to}"));
+        self.ways.set_blocked(direction, is_cut);
     }
 
     /// Records the machines that may fail to answer because of a fault.
@@ -238,7 +243,7 @@ impl Cluster {
             | MachineFault::Stall(place, true)
             | MachineFault::Stop(place)
             | MachineFault::Upgrade(place) => self.disturb(place),
-            MachineFault::Cut(from, to, true) => {
+            MachineFault::Cut { from, to, is_cut: true } => {
                 self.disturb(from);
                 self.disturb(to);
             }

@@ -8,10 +8,12 @@ use crate::modelled_engine::modelled;
 use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
 use crate::versions::PROPERTY_NEEDS;
-use quoit_cluster::{ControlPlane, Internode, Network, NodeClock, OpenError, VersionRange};
+use quoit_cluster::{
+    ControlPlane, Internode, JitterSeed, Network, NodeClock, OpenError, VersionRange,
+};
 use quoit_core::{
-    Blocking, DeleteMode, ExchangeSettings, PageRecordsMax, ReapRecordLimits, SourceQueues,
-    StoreSettings, TransferLimits,
+    Blocking, DeleteMode, ExchangeSettings, MachineBoot, PageRecordsMax, ReapRecordLimits,
+    SourceQueues, StoreSettings, TransferLimits,
 };
 use quoit_model::hash::RingSize;
 use quoit_node::{AuxiliaryData, Node, NodeParts};
@@ -108,7 +110,7 @@ pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, 
         None => None,
         Some(replication) => {
             let settings = replication.source_queues(machine.cluster);
-            let boot = machine.power_loss_count() + 1;
+            let boot = MachineBoot(machine.power_loss_count() + 1);
             let disk = Arc::new(disks.queues);
             Some(SourceQueues::open(disk, settings, boot)?)
         }
@@ -175,7 +177,7 @@ fn open_internode(
     around: &NodeEnvironment,
     random: &mut Random,
 ) -> Arc<Internode> {
-    let (boot_id, seed) = (random.number(), random.number());
+    let (boot_id, seed) = (random.number(), JitterSeed(random.number()));
     let mut settings = control.internode_settings(boot_id, seed);
     (settings.versions, settings.clock) = (versions, clock);
     settings.limits.idle_timeout = around.idle_timeout;

@@ -4,7 +4,7 @@ use crate::history::{Found, KeyNumber, Outcome, ReadNumber, Reader, Write, Write
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
-use crate::run_context::{Failure, RunContext, answer_within_patience};
+use crate::run_context::{ClientNumber, Failure, RunContext, answer_within_patience};
 use crate::workload::{LIVES_SECS, Step, Workload};
 use quoit_model::clock::VersionVector;
 use quoit_model::props::Quorum;
@@ -31,11 +31,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates the client with a number, from 1.
+    /// Creates the client with a number.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: RunContext, workload: Workload) -> Self {
-        let random = Random::new(seed, "client", number);
-        Self { place: format!("c{number}"), ground, random, workload, known: BTreeMap::new() }
+    pub fn new(number: ClientNumber, seed: u64, ground: RunContext, workload: Workload) -> Self {
+        let random = Random::new(seed, "client", number.0);
+        Self { place: format!("c{}", number.0), ground, random, workload, known: BTreeMap::new() }
     }
 
     /// Sends `operation_count` requests, one after the other, with a pause of `lull` in the middle.

@@ -66,8 +66,7 @@ impl Cluster {
         let clusters = ClusterPlan::draw(seed, settings);
         let machine = |index: usize| {
             let disks = Disks::new(&mut Random::new(seed, "disk", index as u64));
-            let (cluster, used) = clusters.role(index);
-            Arc::new(Machine::new(index, cluster, used, disks, &time))
+            Arc::new(Machine::new(index, clusters.role(index), disks, &time))
         };
         let has_operator = settings.has_operator(seed) && !clusters.is_lossless();
         let founder_count = clusters.founder_count();

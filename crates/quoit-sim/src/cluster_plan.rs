@@ -2,7 +2,7 @@
 
 use crate::faults::{MachineFault, Planned};
 use crate::links::Replication;
-use crate::machine::Use;
+use crate::machine::{MachineRole, Use};
 use crate::settings::Settings;
 use std::sync::Arc;
 
@@ -35,14 +35,17 @@ impl ClusterPlan {
         self.machine_counts.iter().sum()
     }
 
-    /// Cluster of a machine, and its role at the start of the run.
-    pub(crate) fn role(&self, index: usize) -> (usize, Use) {
+    /// Role of a machine at the start of the run.
+    pub(crate) fn role(&self, index: usize) -> MachineRole {
         let mut end = 0;
         let cluster = self.machine_counts.iter().position(|count| {
             end += count;
             index < end
         });
-        cluster.map_or((self.operated, Use::Spare), |cluster| (cluster, Use::InService))
+        match cluster {
+            Some(cluster) => MachineRole { cluster, used: Use::InService },
+            None => MachineRole { cluster: self.operated, used: Use::Spare },
+        }
     }
 
     /// True if clusters are not compared in general, so that a fault must not lose anything which only a

@@ -108,7 +108,7 @@ impl RunContext {
         let policy = history.keys[write.key.0 as usize];
         let n_vals = history.replica_counts.in_force(policy, write.start_us);
         let is_steady =
-            !history.replica_counts.changed_within(policy, write.start_us, write.end_us);
+            !history.replica_counts.changed_within(policy, write.start_us..=write.end_us);
         let is_whole = history.hardships.files_lost_us.iter().all(|at_us| *at_us < write.start_us);
         let (true, [n_val]) =
             (is_steady && is_whole && is_undisturbed(&history, number, write.end_us), &n_vals[..])

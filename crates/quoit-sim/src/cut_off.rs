@@ -4,6 +4,7 @@
 use crate::violation::{Fault, Violation};
 use quoit_cluster::ControlPlane;
 use quoit_security::CutOffLoginPolicy;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Time after which a node has surely noticed a change, in microseconds: it checks once a second whether
@@ -75,7 +76,7 @@ impl CutOffObserver {
         (self.spell, self.reached_us) = (None, None);
     }
 
-    /// Checks a look, given the times of the question and of the answer.
+    /// Checks a look, given the time from the question to the answer.
     ///
     /// # Errors
     ///
@@ -84,9 +85,9 @@ impl CutOffObserver {
     pub fn judge(
         &mut self,
         look: CutOffLook,
-        asked_at_us: u64,
-        now_us: u64,
+        answered_us: RangeInclusive<u64>,
     ) -> Result<(), Violation> {
+        let (asked_at_us, now_us) = answered_us.into_inner();
         let is_cut_off = look.is_cut_off;
         let spell = self.spell.filter(|spell| spell.is_cut_off == is_cut_off);
         let spell =
@@ -154,7 +155,7 @@ mod tests {
         let cut_us = 10 * SECOND_US;
         (0..300).map(|number| number * SECOND_US / 10).try_for_each(|now_us| {
             let look = if now_us < cut_us { FINE } else { look(now_us - cut_us) };
-            witness.judge(look, now_us, now_us)
+            witness.judge(look, now_us..=now_us)
         })
     }
 

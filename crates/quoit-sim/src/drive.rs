@@ -12,9 +12,9 @@ use crate::links::{Links, Replication};
 use crate::operator::Operator;
 use crate::property_client::PropertyClient;
 use crate::register_clients::{self, RegisterClient};
-use crate::rest::{come_to_rest, until_replicas_equal};
+use crate::rest::{RestConditions, come_to_rest, until_replicas_equal};
 use crate::rights::Rights;
-use crate::run_context::RunContext;
+use crate::run_context::{ClientNumber, RunContext};
 use crate::settings::Settings;
 use crate::stage::{Stage, broken};
 use crate::upgrade::{try_new_things, use_new_things};
@@ -56,18 +56,19 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
         count => ground.of_cluster(quoit_number::index(number) % count),
     };
     let clients = (1..=settings.client_count).map(|number| {
-        let client = Client::new(number, seed, ground_of(number), settings.workload(seed));
+        let client =
+            Client::new(ClientNumber(number), seed, ground_of(number), settings.workload(seed));
         tokio::spawn(client.run(settings.operations(), lull))
     });
     let of_data_types = (1..=if settings.has_data_types(seed) { settings.client_count } else { 0 })
         .map(|number| {
-            let client = DataTypeClient::new(number, seed, ground_of(number));
+            let client = DataTypeClient::new(ClientNumber(number), seed, ground_of(number));
             tokio::spawn(client.run(settings.operations()))
         });
     let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
         .map(|number| {
-            let client =
-                RegisterClient::new(number, seed, ground.clone(), settings.register_count(seed));
+            let (number, count) = (ClientNumber(number), settings.register_count(seed));
+            let client = RegisterClient::new(number, seed, ground.clone(), count);
             tokio::spawn(client.run(settings.operations()))
         });
     clients.chain(of_data_types).chain(of_registers).collect()
@@ -155,7 +156,9 @@ pub(crate) async fn drive(
     if settings.has_expiring() {
         tokio::time::sleep(Duration::from_secs(LIVES_SECS.end)).await;
     }
-    come_to_rest(&ground, settings.has_exchanges(seed), keeps_tombstones).await?;
+    let conditions =
+        RestConditions { has_exchanges: settings.has_exchanges(seed), keeps_tombstones };
+    come_to_rest(&ground, conditions).await?;
     read_back(&ground).await?;
     if has_data_types {
         data_type_clients::read_back(&ground).await?;
@@ -211,9 +214,12 @@ pub(crate) async fn drive_clusters(
         }
     }
     links.come_together(seed, settings.has_exchanges(seed)).await?;
-    let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
+    let conditions = RestConditions {
+        has_exchanges: settings.has_exchanges(seed),
+        keeps_tombstones: settings.delete_mode(seed) == DeleteMode::Keep,
+    };
     for cluster in &clusters {
-        come_to_rest(cluster, settings.has_exchanges(seed), keeps_tombstones).await?;
+        come_to_rest(cluster, conditions).await?;
     }
     for cluster in &clusters {
         read_back(cluster).await?;

@@ -21,12 +21,6 @@ struct BoundedCollection {
     size_max: u64,
 }
 
-impl BoundedCollection {
-    const fn new(what: &'static str, size: u64, size_max: u64) -> Self {
-        Self { what, size, size_max }
-    }
-}
-
 /// Checks the sizes of a node's collections.
 ///
 /// # Errors
@@ -45,36 +39,48 @@ pub fn check_growth(machine: &Machine) -> Result<(), Violation> {
 fn piles(machine: &Machine) -> Vec<BoundedCollection> {
     let disks = machine.disks();
     let mut piles = vec![
-        BoundedCollection::new("bytes of control plane", disks.control.used_bytes(), 4 << 20),
-        BoundedCollection::new("bytes of hints", disks.hints.used_bytes(), 64 << 10),
+        BoundedCollection {
+            what: "bytes of control plane",
+            size: disks.control.used_bytes(),
+            size_max: 4 << 20,
+        },
+        BoundedCollection {
+            what: "bytes of hints",
+            size: disks.hints.used_bytes(),
+            size_max: 64 << 10,
+        },
         // For a dozen keys, in files of 2000 bytes.
-        BoundedCollection::new("bytes of reap records", disks.reaped.used_bytes(), 32 << 10),
-        BoundedCollection::new(
-            "calls to one node under way",
-            open_calls(machine).into(),
-            CALLS_MAX.into(),
-        ),
+        BoundedCollection {
+            what: "bytes of reap records",
+            size: disks.reaped.used_bytes(),
+            size_max: 32 << 10,
+        },
+        BoundedCollection {
+            what: "calls to one node under way",
+            size: open_calls(machine).into(),
+            size_max: CALLS_MAX.into(),
+        },
     ];
     if let Some(internode) = machine.internode() {
         let unwritten_bytes = internode.unwritten_bytes() as u64;
-        piles.push(BoundedCollection::new(
-            "bytes that wait for other nodes",
-            unwritten_bytes,
-            4 << 20,
-        ));
+        piles.push(BoundedCollection {
+            what: "bytes that wait for other nodes",
+            size: unwritten_bytes,
+            size_max: 4 << 20,
+        });
     }
     if let Some(store) = machine.store() {
         let reaped = store.reap_record_stats();
         piles.extend([
             // A snapshot is made every 256 entries, and 64 older entries are kept. The rest is for
             // entries that come while a snapshot is made.
-            BoundedCollection::new(
-                "entries of the replicated log",
-                store.control().log_entry_count(),
-                600,
-            ),
+            BoundedCollection {
+                what: "entries of the replicated log",
+                size: store.control().log_entry_count(),
+                size_max: 600,
+            },
             // For a dozen keys, each of which is deleted again and again.
-            BoundedCollection::new("reap records", reaped.count as u64, 400),
+            BoundedCollection { what: "reap records", size: reaped.count as u64, size_max: 400 },
         ]);
     }
     piles
@@ -97,7 +103,7 @@ pub fn open_calls(machine: &Machine) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Disks, Use};
+    use crate::machine::{Disks, MachineRole, Use};
     use crate::random::Random;
     use crate::time::SimTime;
     use quoit_seam::Disk;
@@ -106,7 +112,8 @@ mod tests {
     fn what_has_piled_up_is_told_with_its_bound() {
         let disks = Disks::new(&mut Random::new(1, "disk", 0));
         let hints = disks.hints.clone();
-        let machine = Machine::new(0, 0, Use::InService, disks, &SimTime::default());
+        let role = MachineRole { cluster: 0, used: Use::InService };
+        let machine = Machine::new(0, role, disks, &SimTime::default());
         assert_eq!(check_growth(&machine), Ok(()));
         let file = hints.open("hints", true).expect("there is room");
         file.write_at(&[1; 65 << 10], 0).expect("there is room");

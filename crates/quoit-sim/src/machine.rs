@@ -143,6 +143,15 @@ struct NodeAccess {
     internode: Arc<Internode>,
 }
 
+/// Cluster of a machine, and its use at the start of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MachineRole {
+    /// Number of the cluster.
+    pub cluster: usize,
+    /// Use at the start.
+    pub used: Use,
+}
+
 /// Outcome of a client's request to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<T> {
@@ -157,7 +166,8 @@ pub enum Asked<T> {
 impl Machine {
     /// Creates a machine on which no process has run.
     #[must_use]
-    pub fn new(index: usize, cluster: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
+    pub fn new(index: usize, role: MachineRole, disks: Disks, time: &SimTime) -> Self {
+        let MachineRole { cluster, used } = role;
         let versions = NEWER;
         Self {
             name: format!("n{}", index + 1),

@@ -176,7 +176,7 @@ fn settled_now(
     let policy = history.keys[key.0 as usize];
     let counts = &history.replica_counts;
     let with_n_val = |(settled, since_us)| match counts.in_force(policy, now_us)[..] {
-        [n_val] if !counts.changed_within(policy, since_us, now_us) => Some((settled, n_val)),
+        [n_val] if !counts.changed_within(policy, since_us..=now_us) => Some((settled, n_val)),
         _ => None,
     };
     settled(history, key, now_us, undisturbed).into_iter().filter_map(with_n_val).collect()

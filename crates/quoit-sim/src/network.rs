@@ -16,8 +16,20 @@ use tokio::io::AsyncWrite;
 use turmoil::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use turmoil::net::{TcpListener, TcpStream};
 
-/// Names of the sending and the receiving machine.
-type Direction = (String, String);
+/// One direction of the link between two machines.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkDirection {
+    /// Name of the machine that sends.
+    pub from: String,
+    /// Name of the machine that receives.
+    pub to: String,
+}
+
+impl LinkDirection {
+    fn reversed(self) -> Self {
+        Self { from: self.to, to: self.from }
+    }
+}
 
 /// The blocked directions of the network. Clones share them.
 #[derive(Clone, Default)]
@@ -25,14 +37,13 @@ pub struct BlockedLinks(Arc<Mutex<Blocked>>);
 
 #[derive(Default)]
 struct Blocked {
-    directions: BTreeSet<Direction>,
+    directions: BTreeSet<LinkDirection>,
     waiting: Vec<Waker>,
 }
 
 impl BlockedLinks {
-    /// Blocks the direction from one machine to another, or frees it.
-    pub fn set_blocked(&self, from: &str, to: &str, is_blocked: bool) {
-        let direction = (from.to_owned(), to.to_owned());
+    /// Blocks a direction, or frees it.
+    pub fn set_blocked(&self, direction: LinkDirection, is_blocked: bool) {
         let mut blocked = self.0.lock();
         if is_blocked {
             blocked.directions.insert(direction);
@@ -44,7 +55,7 @@ impl BlockedLinks {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    fn poll_free(&self, direction: &Direction, context: &Context<'_>) -> Poll<()> {
+    fn poll_free(&self, direction: &LinkDirection, context: &Context<'_>) -> Poll<()> {
         let mut blocked = self.0.lock();
         if !blocked.directions.contains(direction) {
             return Poll::Ready(());
@@ -53,7 +64,7 @@ impl BlockedLinks {
         Poll::Pending
     }
 
-    async fn free(&self, direction: &Direction) {
+    async fn free(&self, direction: &LinkDirection) {
         poll_fn(|context| self.poll_free(direction, context)).await;
     }
 }
@@ -67,9 +78,9 @@ pub struct MachineNetwork {
 }
 
 impl MachineNetwork {
-    fn stream(machine: &str, other: String, ways: &BlockedLinks, stream: TcpStream) -> Stream {
+    /// Wraps a stream on which the machine sends in this direction.
+    fn stream(direction: LinkDirection, ways: &BlockedLinks, stream: TcpStream) -> Stream {
         let (reader, writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
-        let direction = (machine.to_owned(), other);
         let writer = HeldWriter { writer, direction, ways: ways.clone() };
         Stream::from_halves(reader, writer)
     }
@@ -79,12 +90,11 @@ impl Network for MachineNetwork {
     fn connect<'a>(&'a self, address: &'a str) -> BoxFuture<'a, io::Result<Stream>> {
         Box::pin(async move {
             let other = address.split(':').next().unwrap_or_default().to_owned();
-            let there = (self.machine.clone(), other.clone());
-            let back = (other.clone(), self.machine.clone());
+            let there = LinkDirection { from: self.machine.clone(), to: other };
             self.ways.free(&there).await;
-            self.ways.free(&back).await;
+            self.ways.free(&there.clone().reversed()).await;
             let stream = TcpStream::connect(address).await?;
-            Ok(Self::stream(&self.machine, other, &self.ways, stream))
+            Ok(Self::stream(there, &self.ways, stream))
         })
     }
 
@@ -110,8 +120,9 @@ impl Listener for MachineListener {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Stream, String)>> {
         Box::pin(async move {
             let (stream, remote) = self.listener.accept().await?;
-            let other = turmoil::reverse_lookup(remote.ip()).unwrap_or_default();
-            let stream = MachineNetwork::stream(&self.machine, other, &self.ways, stream);
+            let to = turmoil::reverse_lookup(remote.ip()).unwrap_or_default();
+            let direction = LinkDirection { from: self.machine.clone(), to };
+            let stream = MachineNetwork::stream(direction, &self.ways, stream);
             Ok((stream, remote.to_string()))
         })
     }
@@ -124,7 +135,7 @@ impl Listener for MachineListener {
 /// A writer that waits while its direction is blocked.
 struct HeldWriter {
     writer: OwnedWriteHalf,
-    direction: Direction,
+    direction: LinkDirection,
     ways: BlockedLinks,
 }
 
@@ -180,7 +191,11 @@ mod tests {
         sim
     }
 
-    fn blocked_for_a_second(from: &'static str, to: &'static str) -> Duration {
+    fn direction(from: &str, to: &str) -> LinkDirection {
+        LinkDirection { from: from.to_owned(), to: to.to_owned() }
+    }
+
+    fn blocked_for_a_second(blocked: LinkDirection) -> Duration {
         let ways = BlockedLinks::default();
         let mut sim = echo(&ways);
         let took = Arc::new(Mutex::new(Duration::ZERO));
@@ -188,10 +203,10 @@ mod tests {
         sim.client("n1", async move {
             let network = MachineNetwork { machine: "n1".to_owned(), ways: ways.clone() };
             let mut stream = network.connect("n2:8099").await?;
-            ways.set_blocked(from, to, true);
+            ways.set_blocked(blocked.clone(), true);
             tokio::spawn(async move {
                 sleep(Duration::from_secs(1)).await;
-                ways.set_blocked(from, to, false);
+                ways.set_blocked(blocked, false);
             });
             let began = Instant::now();
             stream.writer.write_u8(7).await?;
@@ -206,16 +221,16 @@ mod tests {
     #[test]
     fn what_is_sent_over_a_blocked_direction_arrives_when_it_is_free_again() {
         let second = Duration::from_secs(1);
-        assert!(blocked_for_a_second("n1", "n2") >= second, "there");
-        assert!(blocked_for_a_second("n2", "n1") >= second, "and back");
-        assert!(blocked_for_a_second("n2", "n3") < second, "elsewhere");
+        assert!(blocked_for_a_second(direction("n1", "n2")) >= second, "there");
+        assert!(blocked_for_a_second(direction("n2", "n1")) >= second, "and back");
+        assert!(blocked_for_a_second(direction("n2", "n3")) < second, "elsewhere");
     }
 
     #[test]
     fn nobody_connects_over_a_blocked_direction() {
         let ways = BlockedLinks::default();
         let mut sim = echo(&ways);
-        ways.set_blocked("n2", "n1", true);
+        ways.set_blocked(direction("n2", "n1"), true);
         sim.client("n1", async move {
             let network = MachineNetwork { machine: "n1".to_owned(), ways };
             let connecting = network.connect("n2:8099");

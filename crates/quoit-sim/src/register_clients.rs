@@ -9,7 +9,7 @@ use crate::registers::check::check;
 use crate::registers::history::RegisterRead;
 use crate::registers::{BUCKET_TYPE, Register};
 use crate::requests::Quorums;
-use crate::run_context::{RunContext, answer_within_patience};
+use crate::run_context::{ClientNumber, RunContext, answer_within_patience};
 use crate::value::{Events, found_in_object, value_of};
 use crate::violation::Violation;
 use quoit_core::{Precondition, PutRequest, ReplicatedStore, WriteOptions};
@@ -119,11 +119,17 @@ pub struct RegisterClient {
 }
 
 impl RegisterClient {
-    /// Creates the client with a number, from 1, of the first `register_count` registers.
+    /// Creates the client with a number, of the first `register_count` registers.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: RunContext, register_count: u32) -> Self {
-        let random = Random::new(seed, "register client", number);
-        Self { place: format!("r{number}"), ground, random, register_count, known: BTreeMap::new() }
+    pub fn new(number: ClientNumber, seed: u64, ground: RunContext, register_count: u32) -> Self {
+        let random = Random::new(seed, "register client", number.0);
+        Self {
+            place: format!("r{}", number.0),
+            ground,
+            random,
+            register_count,
+            known: BTreeMap::new(),
+        }
     }
 
     /// Sends `operation_count` requests, one after the other.

@@ -2,6 +2,7 @@
 
 use crate::policy::Policy;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Default n_val.
 pub const N_VAL_DEFAULT: u32 = 3;
@@ -62,17 +63,14 @@ impl ReplicaCounts {
 
     /// True if n_val changed between two times, or nodes may have used different values.
     #[must_use]
-    pub fn changed_within(&self, policy: Policy, from_us: u64, until_us: u64) -> bool {
-        self.changes_of(policy)
-            .any(|change| change.start_us <= until_us && change.end_us >= from_us)
+    pub fn changed_within(&self, policy: Policy, within_us: RangeInclusive<u64>) -> bool {
+        self.changes_of(policy).any(|change| overlaps(change, &within_us))
     }
 
     /// True if n_val was only raised, or not changed, between two times.
     #[must_use]
-    pub fn only_raised(&self, policy: Policy, from_us: u64, until_us: u64) -> bool {
-        let mut within = self
-            .changes_of(policy)
-            .filter(|change| change.start_us <= until_us && change.end_us >= from_us);
+    pub fn only_raised(&self, policy: Policy, within_us: RangeInclusive<u64>) -> bool {
+        let mut within = self.changes_of(policy).filter(|change| overlaps(change, &within_us));
         within.all(|change| change.after > change.before)
     }
 
@@ -108,6 +106,11 @@ impl ReplicaCounts {
     }
 }
 
+/// True if a change was under way at some time of a range.
+fn overlaps(change: &ReplicaCountChange, within_us: &RangeInclusive<u64>) -> bool {
+    change.start_us <= *within_us.end() && change.end_us >= *within_us.start()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,9 +134,9 @@ mod tests {
         counts.end(Policy::Latest, 200);
         counts.begin(Policy::Latest, 5, 300);
         counts.end(Policy::Latest, 400);
-        let raised = |from_us, until_us| counts.only_raised(Policy::Latest, from_us, until_us);
+        let raised = |from_us, until_us| counts.only_raised(Policy::Latest, from_us..=until_us);
         assert!(raised(201, 500) && !raised(150, 500) && !raised(10, 100));
-        let changed = |from_us, until_us| counts.changed_within(Policy::Latest, from_us, until_us);
+        let changed = |from_us, until_us| counts.changed_within(Policy::Latest, from_us..=until_us);
         assert!(changed(50, 100) && changed(200, 250) && changed(10, 500));
         assert!(!changed(10, 99) && !changed(201, 299) && !changed(401, 900));
         let least = |from_us| counts.least_from(Some(Policy::Latest), from_us);

@@ -11,6 +11,7 @@ use quoit_core::{
     ReplicatedStore, RequestError, SHARED_BYTES_MIN, ShownInPlace, ShownObject, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
+use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm, Object};
 use quoit_model::props::Quorum;
 use std::sync::Arc;
@@ -312,8 +313,8 @@ pub async fn list_entries(
         min: IndexTerm::integer(0),
         max: IndexTerm::integer(i128::MAX),
     };
-    let bucket_type = Bytes::from_static(bucket_type(policy).as_bytes());
-    let mut query = IndexQuery::new(bucket_type, Bytes::from_static(Name::BUCKET), all);
+    let bucket = BucketRef { bucket_type: bucket_type(policy).as_bytes(), bucket: Name::BUCKET };
+    let mut query = IndexQuery::new(bucket, all);
     query.sorted = sorted;
     let mut results = store.listings().query_index(query).await?;
     let mut entries = Vec::new();

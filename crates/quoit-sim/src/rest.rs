@@ -26,6 +26,15 @@ const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(400);
 /// Pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
+/// Facts about a run on which the wait for rest depends.
+#[derive(Clone, Copy, Debug)]
+pub struct RestConditions {
+    /// True if anti-entropy runs.
+    pub has_exchanges: bool,
+    /// True if tombstones may stay.
+    pub keeps_tombstones: bool,
+}
+
 /// Waits until the cluster is at rest and its replicas are equal. If a disk is damaged, only waits until
 /// the effects of wrong clocks are gone.
 ///
@@ -40,9 +49,9 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// lost their power.
 pub async fn come_to_rest(
     ground: &RunContext,
-    has_exchanges: bool,
-    keeps_tombstones: bool,
+    conditions: RestConditions,
 ) -> Result<(), Violation> {
+    let RestConditions { has_exchanges, keeps_tombstones } = conditions;
     let hardships = ground.history.lock().hardships.clone();
     let mending = if has_exchanges { PATIENCE } else { Duration::ZERO };
     if hardships.is_disk_damaged {

@@ -284,7 +284,7 @@ impl Watch {
             self.witness.begin_anew();
         }
         self.looked_at_us = now_us;
-        let judged = self.witness.judge(look.cut_off, asked_at_us, now_us);
+        let judged = self.witness.judge(look.cut_off, asked_at_us..=now_us);
         judged.map_err(|fault| fault.of(&self.machine.name))?;
         let is_excused = look.is_excused();
         self.connection = look.connection;

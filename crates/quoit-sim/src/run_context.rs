@@ -27,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Interval at which missing nodes are noted during a read of a majority.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
+/// Number of a client among those of its kind, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientNumber(pub u64);
+
 /// State that the clients of a run share.
 #[derive(Clone)]
 pub struct RunContext {

@@ -2,8 +2,8 @@
 
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, Limits, Network, NodeId, Settings,
-    TokioNetwork,
+    Addresses, ControlPlane, Internode, InternodeSettings, JitterSeed, Limits, Network, NodeId,
+    Settings, TokioNetwork,
 };
 use quoit_core::{CounterReserve, DotSequence, StoreSettings, VolatileCounters};
 use quoit_model::clock::Actor;
@@ -121,7 +121,7 @@ impl TestNode {
         };
         let of_internode = InternodeSettings {
             limits: self.limits,
-            ..control.internode_settings(self.boot_id, self.boot_id)
+            ..control.internode_settings(self.boot_id, JitterSeed(self.boot_id))
         };
         let internode = Internode::new(of_internode, network);
         let engine = self.engine.unwrap_or_else(|| {

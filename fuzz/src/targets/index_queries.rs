@@ -3,6 +3,7 @@
 use crate::Target;
 use bytes::Bytes;
 use quoit_core::{IndexQuery, IndexSelection, Pattern};
+use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexPosition;
@@ -34,7 +35,7 @@ fn run(input: &[u8]) {
 }
 
 fn query(selection: IndexSelection) -> IndexQuery {
-    IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"b"), selection)
+    IndexQuery::new(BucketRef::untyped(b"b"), selection)
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -78,7 +78,7 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
 
 pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     if let Some(named) = &message.put_type {
-        return decode_type(&named.bucket_type, named.json.as_bytes());
+        return decode_type(EncodedEntry { key: &named.bucket_type, value: named.json.as_bytes() });
     }
     if let Some(named) = &message.put_bucket {
         let bucket = BucketRef { bucket_type: &named.bucket_type, bucket: &named.bucket };
@@ -194,7 +194,16 @@ pub(crate) fn encode_props(props: &BucketProps) -> String {
     Value::Object(props.to_json()).to_string()
 }
 
-pub(crate) fn decode_type(name: &[u8], json: &[u8]) -> Result<Change, String> {
+/// Key and value of a row of the control file, or of the same part of a message.
+#[derive(Clone, Copy)]
+pub(crate) struct EncodedEntry<'e> {
+    pub(crate) key: &'e [u8],
+    pub(crate) value: &'e [u8],
+}
+
+/// Decodes a bucket type: its name, and its state and properties as JSON.
+pub(crate) fn decode_type(entry: EncodedEntry<'_>) -> Result<Change, String> {
+    let EncodedEntry { key: name, value: json } = entry;
     let shown = String::from_utf8_lossy(name);
     let object = decode_object(json).map_err(|error| format!("bucket type {shown}: {error}"))?;
     let state = object

@@ -19,7 +19,7 @@ use crate::members::{Addresses, Introduction};
 use crate::outdated::{PROPERTY_NEEDS, PropertyNeed};
 use crate::plan_id::PlanId;
 use crate::state::State;
-use crate::transport::{Internode, InternodeSettings};
+use crate::transport::{Internode, InternodeSettings, JitterSeed};
 use crate::{ClusterId, NodeId};
 use arc_swap::Guard;
 use keeper::keep;
@@ -260,7 +260,7 @@ impl ControlPlane {
     /// Returns the settings of the node's connections, with its identity and defaults for the rest.
     /// `boot_id` and `seed` are random numbers.
     #[must_use]
-    pub fn internode_settings(&self, boot_id: u64, seed: u64) -> InternodeSettings {
+    pub fn internode_settings(&self, boot_id: u64, seed: JitterSeed) -> InternodeSettings {
         let state = self.read();
         InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     }

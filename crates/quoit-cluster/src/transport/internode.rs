@@ -54,7 +54,7 @@ impl Internode {
     #[must_use]
     pub fn new(settings: InternodeSettings, network: Arc<dyn Network>) -> Arc<Internode> {
         let context = Context {
-            jitter: Mutex::new(Jitter::new(settings.seed)),
+            jitter: Mutex::new(Jitter::new(settings.seed.0)),
             suspect_after_us: PhiDetector::new(settings.liveness).suspect_after_us(),
             settings,
             network,

@@ -62,7 +62,7 @@ pub use responder::Responder;
 pub(crate) use security::LinkKeys;
 pub use security::{InternodeTlsMode, JoinProof, LinkSecurity, Proven};
 pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
-pub use settings::{InternodeSettings, Limits, NodeClock};
+pub use settings::{InternodeSettings, JitterSeed, Limits, NodeClock};
 pub use statistics::{MethodCounts, PeerStatistics, ServiceStatistics, Traffic};
 
 use calls::{OpenRequests, TakenBytes, Window};

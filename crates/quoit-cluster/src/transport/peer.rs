@@ -469,6 +469,7 @@ impl fmt::Debug for Peer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::JitterSeed;
     use super::*;
 
     /// A goodbye on the large lane may be read after the small lane has been connected again.
@@ -476,7 +477,7 @@ mod tests {
     /// would not be dialed either.
     #[tokio::test]
     async fn a_process_that_says_goodbye_takes_nothing_from_its_successor() {
-        let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);
+        let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, JitterSeed(1));
         let place = PeerFacts { name: "n2".into(), address: "n2:1".into() };
         let peer = Peer::new(NodeId([2; 16]), place, &settings);
         let connected = |lane, boot_id| {

@@ -9,6 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Seed of the jitter between attempts to dial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JitterSeed(pub u64);
+
 /// Identity of the node, and its limits.
 #[derive(Debug, Clone)]
 pub struct InternodeSettings {
@@ -18,8 +22,8 @@ pub struct InternodeSettings {
     pub node_name: String,
     /// Random number for each start of a process. It distinguishes two processes with one identity.
     pub boot_id: u64,
-    /// Seed of the jitter between attempts to dial, the only randomness of the transport.
-    pub seed: u64,
+    /// The only randomness of the transport.
+    pub seed: JitterSeed,
     /// Versions of the protocol to speak: those of this build, unless a test sets others.
     pub versions: VersionRange,
     /// Bounds.
@@ -40,7 +44,7 @@ impl InternodeSettings {
         node_id: NodeId,
         node_name: impl Into<String>,
         boot_id: u64,
-        seed: u64,
+        seed: JitterSeed,
     ) -> InternodeSettings {
         InternodeSettings {
             node_id,

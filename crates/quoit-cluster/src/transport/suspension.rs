@@ -95,12 +95,12 @@ impl SuspensionDetector {
 #[cfg(test)]
 mod tests {
     use super::super::peer::PeerFacts;
-    use super::super::settings::InternodeSettings;
+    use super::super::settings::{InternodeSettings, JitterSeed};
     use super::*;
 
     #[test]
     fn a_node_that_did_not_run_judges_nobody_until_it_has_heard_of_them() {
-        let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);
+        let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, JitterSeed(1));
         let place = PeerFacts { name: "n2".into(), address: "n2:1".into() };
         let peer = Arc::new(Peer::new(NodeId([2; 16]), place, &settings));
         let peers = BTreeMap::from([(peer.node_id(), Arc::clone(&peer))]);

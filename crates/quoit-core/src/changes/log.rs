@@ -1,6 +1,7 @@
 //! Log of the writes that a node has coordinated in buckets with a change feed.
 
 use super::note::ChangeLogNote;
+use crate::machine_boot::MachineBoot;
 use crate::queues::{
     Cursor, EntryReference, EntrySequence, Journal, JournalEntry, QueueEntry, Visited,
 };
@@ -111,8 +112,7 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Opens the log with the entries of an earlier process. `boot` identifies the boot of the machine;
-    /// `entropy` is random.
+    /// Opens the log with the entries of an earlier process. `entropy` is random.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl ChangeLog {
     pub fn open(
         disk: Arc<dyn Disk>,
         settings: ChangeFeedSettings,
-        boot: u64,
+        boot: MachineBoot,
         entropy: u64,
     ) -> Result<Self, StoreError> {
         let found = ChangeLogNote::load(&*disk)?;

@@ -8,6 +8,7 @@
 //! sum 0123456789abcdef
 //! ```
 
+use crate::machine_boot::MachineBoot;
 use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
 use xxhash_rust::xxh3::xxh3_64;
@@ -23,14 +24,14 @@ pub(super) struct ChangeLogNote {
     /// Number of the log. It changes when entries are lost.
     pub(super) log: u64,
     /// Boot of the machine during which the file was written.
-    pub(super) boot: u64,
+    pub(super) boot: MachineBoot,
     /// True if the process has stopped in good order since.
     pub(super) is_stopped: bool,
 }
 
 impl ChangeLogNote {
     fn to_text(self) -> String {
-        let Self { log, boot, is_stopped } = self;
+        let Self { log, boot: MachineBoot(boot), is_stopped } = self;
         let stopped = if is_stopped { "yes" } else { "no" };
         let text = format!("{TITLE}\nlog {log:016x}\nboot {boot:x}\nstopped {stopped}\n");
         let sum = xxh3_64(text.as_bytes());
@@ -45,7 +46,7 @@ impl ChangeLogNote {
         let log = u64::from_str_radix(lines.next()?.strip_prefix("log ")?, 16).ok()?;
         let boot = u64::from_str_radix(lines.next()?.strip_prefix("boot ")?, 16).ok()?;
         let is_stopped = lines.next()?.strip_prefix("stopped ")? == "yes";
-        let note = Self { log, boot, is_stopped };
+        let note = Self { log, boot: MachineBoot(boot), is_stopped };
         (note.to_text() == text).then_some(note)
     }
 
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_text_comes_back_as_it_was_and_damage_is_noticed() {
-        let note = ChangeLogNote { log: 0x6F1C, boot: 0x8F3A, is_stopped: true };
+        let note = ChangeLogNote { log: 0x6F1C, boot: MachineBoot(0x8F3A), is_stopped: true };
         let text = note.to_text();
         assert_eq!(ChangeLogNote::of_text(&text), Some(note));
         assert_eq!(ChangeLogNote::of_text(&text.replace("yes", "no")), None);

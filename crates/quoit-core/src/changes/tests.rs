@@ -2,6 +2,7 @@
 
 use super::log::{ChangeFeedSettings, ChangeLog, LogPlace, LogRead, ReadFrom};
 use super::position::FeedPosition;
+use crate::machine_boot::MachineBoot;
 use crate::queues::Cursor;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -10,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SEC_US: u64 = 1_000_000;
-const BOOT: u64 = 1;
+const BOOT: MachineBoot = MachineBoot(1);
 
-fn open_after(disk: &FaultyDisk, boot: u64, entropy: u64) -> ChangeLog {
+fn open_after(disk: &FaultyDisk, boot: MachineBoot, entropy: u64) -> ChangeLog {
     let settings = ChangeFeedSettings { retention: Duration::from_secs(60), bytes_max: 20 << 20 };
     ChangeLog::open(Arc::new(disk.clone()), settings, boot, entropy).expect("it opens")
 }
@@ -124,11 +125,11 @@ fn lost_changes_are_a_gap_for_former_positions() {
     let place = read(&log, ReadFrom::Oldest).expect("it is kept").next;
     // A power cut: entries may have gone.
     let disk = disk.crash();
-    let log = open_after(&disk, BOOT + 1, 8);
+    let log = open_after(&disk, MachineBoot(2), 8);
     assert!(read(&log, ReadFrom::Place(place)).expect_err("unsure").contains("another one"));
     let place = read(&log, ReadFrom::Oldest).expect("what is left").next;
     log.close(2).expect("the disk takes it");
-    let log = open_after(&disk, BOOT + 2, 9);
+    let log = open_after(&disk, MachineBoot(3), 9);
     assert!(read(&log, ReadFrom::Place(place)).is_ok(), "it was stopped in good order");
     // The disk refuses an entry.
     disk.set_faults(|faults| faults.failing_writes = 1);
@@ -169,7 +170,7 @@ fn changes_whose_sync_failed_are_a_gap_also_when_a_later_sync_succeeds() {
     disk.set_faults(|faults| faults.failing_syncs = 1);
     assert!(log.flush(2).is_err());
     log.close(3).expect("the disk is well again");
-    let log = open_after(&disk.crash(), BOOT + 1, 8);
+    let log = open_after(&disk.crash(), MachineBoot(2), 8);
     assert!(read(&log, ReadFrom::Place(place)).is_err(), "a may be missing");
 }
 
@@ -204,7 +205,7 @@ fn changes_of_a_killed_process_outlast_a_power_cut_after_the_next_process_has_st
         append(&open(&disk), "a", 1);
         let disk = disk.kill();
         open(&disk).close(2).expect("the disk is well");
-        let log = open_after(&disk.crash(), BOOT + 1, 8);
+        let log = open_after(&disk.crash(), MachineBoot(2), 8);
         let kept = read(&log, ReadFrom::Oldest).expect("it is kept");
         assert_eq!(names(&kept), ["a"], "seed {seed}");
     }

@@ -15,13 +15,17 @@ const TOLERATED_RATIO: f64 = 1.25;
 /// Latency in microseconds that is tolerated in addition: differences that small come and go by
 /// themselves.
 const TOLERATED_US: f64 = 250.0;
+/// Weight of the newest interval in a mean, from 0 to 1.
+#[derive(Clone, Copy)]
+struct NewestWeight(f64);
+
 /// Weight of the newest interval in the present latency.
-const PRESENT_WEIGHT: f64 = 0.5;
+const PRESENT_WEIGHT: NewestWeight = NewestWeight(0.5);
 /// Weight of the newest interval in the calm latency.
-const CALM_WEIGHT: f64 = 0.2;
+const CALM_WEIGHT: NewestWeight = NewestWeight(0.2);
 /// The same while transfers do the minimum. Transfers, and writes by two layouts, may then still be a
 /// reason for slow requests. If slow times soon counted as calm, transfers would do more at once.
-const LEAST_WEIGHT: f64 = 0.002;
+const LEAST_WEIGHT: NewestWeight = NewestWeight(0.002);
 /// Growth of the share in an interval without pressure, as a part of the whole time.
 const SHARE_STEP: f64 = 1.0 / 16.0;
 /// Largest growth as a part of the share itself. Otherwise a share at the minimum would at once become
@@ -77,8 +81,8 @@ impl LatencyJudge {
     }
 }
 
-fn mixed(before: Option<f64>, newest: f64, weight: f64) -> f64 {
-    before.map_or(newest, |before| before + (newest - before) * weight)
+fn mixed(before: Option<f64>, newest: f64, weight: NewestWeight) -> f64 {
+    before.map_or(newest, |before| before + (newest - before) * weight.0)
 }
 
 /// The part of the time in which transfers may work; they rest otherwise.

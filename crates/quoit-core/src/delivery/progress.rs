@@ -1,6 +1,7 @@
 //! Progress of the transfers under way, for operators.
 
 use super::RecordDelivery;
+use super::hand::HandedCounts;
 use parking_lot::Mutex;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition};
@@ -155,7 +156,8 @@ impl RecordDelivery {
 
 impl ProgressReport {
     /// Adds records that were handed over.
-    pub(crate) fn handed(&self, record_count: u64, byte_count: u64) {
+    pub(crate) fn handed(&self, handed: HandedCounts) {
+        let HandedCounts { record_count, byte_count } = handed;
         for (to, by) in [
             (&self.progress.record_count, record_count),
             (&self.progress.byte_count, byte_count),

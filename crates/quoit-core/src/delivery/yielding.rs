@@ -48,6 +48,19 @@ struct YieldingState {
     pressed_at: Option<Instant>,
 }
 
+/// Latencies and transfers between two looks.
+#[derive(Clone, Copy, Default)]
+struct WatchedInterval {
+    /// 99th percentile of each kind of requests; `None` if there were too few.
+    latencies_us: [Option<u64>; KINDS.len()],
+    /// True if records were moving, from this node or to it.
+    is_moving: bool,
+    /// True if this node was sending records.
+    is_sending: bool,
+    /// True if a transfer from this node is under way at the end.
+    begins: bool,
+}
+
 impl Yielding {
     pub(super) fn new(share_min_percent: u8) -> Self {
         let watched = YieldingState {
@@ -121,15 +134,9 @@ impl Yielding {
         self.moves.notify_one();
     }
 
-    /// Takes the latencies of an interval and adjusts the share. `is_moving` is true if records were
-    /// moving in the interval. `begins` is true if a transfer is under way at its end.
-    fn look(
-        &self,
-        latencies_us: [Option<u64>; KINDS.len()],
-        is_moving: bool,
-        is_sending: bool,
-        begins: bool,
-    ) {
+    /// Takes the latencies of an interval and adjusts the share.
+    fn look(&self, interval: WatchedInterval) {
+        let WatchedInterval { latencies_us, is_moving, is_sending, begins } = interval;
         let mut state = self.state.lock();
         let is_pressed = state.pressed_at.is_some_and(is_recent);
         let moved = match is_moving {
@@ -183,7 +190,13 @@ impl RecordDelivery {
             }
             let now = self.local.stats.times(KINDS);
             let is_active = self.active.is_moving();
-            yielding.look(high_percentiles(&before, &now), is_moving, is_sending, is_active);
+            let latencies_us = high_percentiles(&before, &now);
+            yielding.look(WatchedInterval {
+                latencies_us,
+                is_moving,
+                is_sending,
+                begins: is_active,
+            });
             before = now;
             if is_active {
                 sent_at = Some(Instant::now());
@@ -209,17 +222,17 @@ mod tests {
     #[test]
     fn what_begins_has_the_least_until_it_was_looked_at_while_it_moves() {
         let yielding = Yielding::new(5);
-        let calm = [Some(1_000), None];
-        yielding.look(calm, false, false, false);
+        let calm = WatchedInterval { latencies_us: [Some(1_000), None], ..Default::default() };
+        yielding.look(calm);
         assert_eq!(yielding.share(), 1.0);
         yielding.sends();
         assert!(yielding.is_minimum_rate());
         // The look that `sends` has woken.
-        yielding.look(calm, false, false, true);
+        yielding.look(WatchedInterval { begins: true, ..calm });
         assert!(yielding.is_minimum_rate());
-        yielding.look(calm, true, true, true);
+        yielding.look(WatchedInterval { is_moving: true, is_sending: true, begins: true, ..calm });
         assert_eq!(yielding.share(), 0.1);
-        yielding.look(calm, false, false, false);
+        yielding.look(calm);
         assert_eq!(yielding.share(), 1.0);
     }
 }

@@ -101,11 +101,12 @@ mod tests {
     use super::*;
     use crate::partition_set::PartitionSet;
     use proptest::prelude::*;
+    use quoit_model::key::BucketRef;
     use quoit_model::key_bounds::KeyBounds;
     use quoit_model::object::IndexTerm;
 
     fn query(selection: IndexSelection) -> IndexQuery {
-        IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"b"), selection)
+        IndexQuery::new(BucketRef::untyped(b"b"), selection)
     }
 
     fn numbers(min: i128, max: i128) -> IndexQuery {

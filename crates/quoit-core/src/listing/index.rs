@@ -1,17 +1,18 @@
 //! Queries of secondary indexes, and listings of keys in order.
 
-use super::Listings;
 use super::pattern::Pattern;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, WantedRecords};
+use super::{Listings, owned_type};
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
 use crate::stats::{LongRequest, UnderWay};
 use bytes::Bytes;
+use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexPosition;
-use quoit_number::{length_u32, saturating_u64};
+use quoit_number::length_u32;
 use quoit_wire::internode::data::{KeySpan, ScanSpan, TermSpan};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -67,10 +68,10 @@ pub struct IndexQuery {
 impl IndexQuery {
     /// A query for all matches at once, in no order.
     #[must_use]
-    pub const fn new(bucket_type: Bytes, bucket: Bytes, selection: IndexSelection) -> Self {
+    pub fn new(bucket: BucketRef<'_>, selection: IndexSelection) -> Self {
         Self {
-            bucket_type,
-            bucket,
+            bucket_type: owned_type(bucket),
+            bucket: Bytes::copy_from_slice(bucket.bucket),
             selection,
             pattern: None,
             sorted: false,
@@ -196,8 +197,7 @@ impl IndexResults {
         if let Some(matches) = &matches {
             self.result_count += matches.len() as u64;
         } else if let Some(begun) = self.begun.take() {
-            let time_us = saturating_u64(begun.elapsed().as_micros());
-            self.under_way.stats().record_index_query(time_us, self.result_count);
+            self.under_way.stats().record_index_query(begun.elapsed(), self.result_count);
         }
         Ok(matches)
     }

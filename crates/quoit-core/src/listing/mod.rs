@@ -45,6 +45,7 @@ use bytes::Bytes;
 use plan::CoveragePlans;
 use prost::Message;
 use quoit_cluster::CallError;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,14 @@ use tokio::time::{Instant, timeout_at};
 
 /// Time in which a node has to answer with a chunk.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The type of a bucket, in a buffer that is shared for the default type: most requests name that one.
+fn owned_type(bucket: BucketRef<'_>) -> Bytes {
+    match bucket.is_untyped() {
+        true => Bytes::from_static(DEFAULT_BUCKET_TYPE),
+        false => Bytes::copy_from_slice(bucket.bucket_type),
+    }
+}
 
 /// Listings that this node coordinates, and its answers to listings of other nodes. Shared; every
 /// method takes `&self`.

@@ -1,8 +1,8 @@
 //! Summaries of the records of a bucket, for folds and full-sync.
 
-use super::Listings;
 use super::scan::{Chunk, Held, READ_COST};
 use super::sources::{Order, Sources, WantedRecords};
+use super::{Listings, owned_type};
 use crate::error::RequestError;
 use crate::placement::Place;
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use quoit_model::clock::VersionVector;
 use quoit_model::context::encode_context;
 use quoit_model::data_type::clock_in_riak;
 use quoit_model::hash::Partition;
+use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::encode_riak_object;
@@ -45,9 +46,15 @@ pub struct RecordRange {
 impl RecordRange {
     /// All records of a bucket.
     #[must_use]
-    pub fn all(bucket_type: Bytes, bucket: Bytes) -> Self {
-        let first_key = Bytes::new();
-        Self { bucket_type, bucket, first_key, last_key: None, modified_secs: None, segments: None }
+    pub fn all(bucket: BucketRef<'_>) -> Self {
+        Self {
+            bucket_type: owned_type(bucket),
+            bucket: Bytes::copy_from_slice(bucket.bucket),
+            first_key: Bytes::new(),
+            last_key: None,
+            modified_secs: None,
+            segments: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::entry::{EntryReference, EntrySequence, QueueEntry, Visited};
 use super::filter::QueueDefinition;
 use super::journal::{QueueNumber, file_head, file_name, journal_bytes};
 use super::source_queues::{SourceQueueSettings, SourceQueues};
+use crate::machine_boot::MachineBoot;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::BucketRef;
@@ -58,7 +59,9 @@ fn check(file: Vec<u8>) {
     let (queues, _) = QueueDefinition::read_list("q:any");
     let settings =
         SourceQueueSettings { is_enabled: true, queues, ..SourceQueueSettings::default() };
-    let open = |disk: &FaultyDisk| SourceQueues::open(Arc::new(disk.clone()), settings.clone(), 1);
+    let open = |disk: &FaultyDisk| {
+        SourceQueues::open(Arc::new(disk.clone()), settings.clone(), MachineBoot(1))
+    };
     let Ok(queues) = open(&disk) else { return };
     let mut count = 0;
     while queues.take("q", None, 1).is_some() {

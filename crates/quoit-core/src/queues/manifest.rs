@@ -26,6 +26,7 @@ use super::entry::{EntrySequence, VisitedCluster};
 use super::filter::QueueFilter;
 use super::journal::QueueNumber;
 use super::queue::Staleness;
+use crate::machine_boot::MachineBoot;
 use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
 use std::fmt::Write as _;
@@ -58,8 +59,8 @@ pub(super) struct ManifestQueue {
 pub(super) struct Manifest {
     /// Lowest sequence number that was not given to an entry.
     pub(super) next: EntrySequence,
-    /// Boot of the machine during which the file was written; 0 if unknown.
-    pub(super) boot: u64,
+    /// Boot of the machine during which the file was written.
+    pub(super) boot: MachineBoot,
     /// True if the process has stopped in good order since.
     pub(super) is_stopped: bool,
     pub(super) queues: Vec<ManifestQueue>,
@@ -69,7 +70,7 @@ pub(super) struct Manifest {
 
 impl Manifest {
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("{TITLE}\nnext {}\nboot {:x}\n", self.next.0, self.boot);
+        let mut text = format!("{TITLE}\nnext {}\nboot {:x}\n", self.next.0, self.boot.0);
         text.push_str(if self.is_stopped { "stopped yes\n" } else { "stopped no\n" });
         for queue in &self.queues {
             let by = if queue.by_command { "command" } else { "configuration" };
@@ -114,7 +115,7 @@ impl Manifest {
             let (word, rest) = line.split_once(' ')?;
             match word {
                 "next" => manifest.next = EntrySequence(rest.parse().ok()?),
-                "boot" => manifest.boot = u64::from_str_radix(rest, 16).ok()?,
+                "boot" => manifest.boot = MachineBoot(u64::from_str_radix(rest, 16).ok()?),
                 "stopped" => manifest.is_stopped = rest == "yes",
                 "removed" => manifest.removed.push(rest.to_owned()),
                 "queue" => manifest.queues.push(queue_of(rest)?),
@@ -226,7 +227,7 @@ mod tests {
         };
         let manifest = Manifest {
             next: EntrySequence(77),
-            boot: 0xABC,
+            boot: MachineBoot(0xABC),
             is_stopped: true,
             queues: vec![
                 queue(1, "q1", "any", false),

@@ -6,12 +6,17 @@
 //! that had reached every replica when it began. Deletes of the two minutes before its beginning
 //! therefore wait for the next full-sync.
 
+use quoit_number::saturating_u64;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 /// Age in microseconds from which on a delete is assumed to be on all replicas: the longest time that a
 /// message can be under way (`docs/design/reaping.md`).
 const SETTLING_US: u64 = 120_000_000;
 
 /// Random number of a full-sync, drawn by the node that runs it.
-pub type FullSyncNumber = u64;
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FullSyncNumber(pub u64);
 
 /// Missed deletes of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,8 +50,9 @@ impl MissedDeletes {
         self.span_us.map(|(first_us, _)| first_us)
     }
 
-    /// Notes deletes that were made between two times.
-    pub(super) fn note(&mut self, first_us: u64, last_us: u64) {
+    /// Notes deletes that were made between two times, in microseconds since 1970.
+    pub(super) fn note(&mut self, made_us: RangeInclusive<u64>) {
+        let (first_us, last_us) = made_us.into_inner();
         assert!(first_us <= last_us, "the first delete comes before the last");
         let check = self.check.as_mut().map(|check| &mut check.later_us);
         for span_us in std::iter::once(&mut self.span_us).chain(check) {
@@ -74,15 +80,15 @@ impl MissedDeletes {
         );
     }
 
-    /// Notes that a full-sync begins. `settling_us_max` limits the age from which on deletes count as
-    /// settled.
+    /// Notes that a full-sync begins. `settling_max` limits the age from which on deletes count as settled.
     pub(super) fn begin_full_sync(
         &mut self,
         number: FullSyncNumber,
         now_us: u64,
-        settling_us_max: u64,
+        settling_max: Duration,
     ) {
-        let settled_us = now_us.saturating_sub(SETTLING_US.min(settling_us_max));
+        let settling_us = SETTLING_US.min(saturating_u64(settling_max.as_micros()));
+        let settled_us = now_us.saturating_sub(settling_us);
         let later = |(first_us, last_us): (u64, u64)| (first_us.max(settled_us), last_us);
         let later_us = self.span_us.map(later).filter(|(first_us, last_us)| first_us <= last_us);
         self.check = Some(RunningCheck { number, later_us });
@@ -113,25 +119,25 @@ mod tests {
     #[test]
     fn a_full_sync_clears_deletes_that_were_settled_when_it_began() {
         let mut missed = MissedDeletes::default();
-        missed.note(MINUTE, 2 * MINUTE);
-        missed.begin_full_sync(7, 10 * MINUTE, u64::MAX);
-        missed.end_full_sync(8);
+        missed.note(MINUTE..=2 * MINUTE);
+        missed.begin_full_sync(FullSyncNumber(7), 10 * MINUTE, Duration::MAX);
+        missed.end_full_sync(FullSyncNumber(8));
         assert_eq!(missed.since_us(), Some(MINUTE), "another full-sync has ended");
-        missed.end_full_sync(7);
+        missed.end_full_sync(FullSyncNumber(7));
         assert_eq!(missed.since_us(), None);
     }
 
     #[test]
     fn deletes_of_the_last_two_minutes_and_those_meanwhile_wait_for_the_next_full_sync() {
         let mut missed = MissedDeletes::default();
-        missed.note(MINUTE, 9 * MINUTE);
-        missed.begin_full_sync(7, 10 * MINUTE, u64::MAX);
-        missed.note(11 * MINUTE, 11 * MINUTE);
-        missed.end_full_sync(7);
+        missed.note(MINUTE..=9 * MINUTE);
+        missed.begin_full_sync(FullSyncNumber(7), 10 * MINUTE, Duration::MAX);
+        missed.note(11 * MINUTE..=11 * MINUTE);
+        missed.end_full_sync(FullSyncNumber(7));
         assert_eq!(missed.span_us(), Some((8 * MINUTE, 11 * MINUTE)));
-        missed.begin_full_sync(9, 20 * MINUTE, u64::MAX);
-        missed.note(21 * MINUTE, 21 * MINUTE);
-        missed.end_full_sync(9);
+        missed.begin_full_sync(FullSyncNumber(9), 20 * MINUTE, Duration::MAX);
+        missed.note(21 * MINUTE..=21 * MINUTE);
+        missed.end_full_sync(FullSyncNumber(9));
         assert_eq!(missed.span_us(), Some((21 * MINUTE, 21 * MINUTE)));
     }
 }

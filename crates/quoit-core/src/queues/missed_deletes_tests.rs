@@ -3,7 +3,9 @@
 
 use super::entry::{EntryReference, Visited};
 use super::filter::QueueDefinition;
+use super::missed_deletes::FullSyncNumber;
 use super::source_queues::{SourceQueueSettings, SourceQueues};
+use crate::machine_boot::MachineBoot;
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
 use quoit_seam::FaultyDisk;
@@ -30,7 +32,8 @@ fn open(disk: &FaultyDisk) -> SourceQueues {
 }
 
 fn open_with(disk: &FaultyDisk, settings: SourceQueueSettings) -> SourceQueues {
-    let queues = SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens");
+    let queues =
+        SourceQueues::open(Arc::new(disk.clone()), settings, MachineBoot(1)).expect("it opens");
     // On a new disk, entries of an earlier one may be lost. This stands for a full-sync that found
     // none.
     let _ = queues.take_loss();
@@ -61,8 +64,9 @@ fn drain(queues: &SourceQueues) {
 
 /// A full-sync that finds nothing to repair.
 fn full_sync(queues: &SourceQueues, name: &str, now_us: u64) {
-    queues.begin_full_sync(now_us, now_us);
-    queues.end_full_sync(now_us, name, SINK);
+    let number = FullSyncNumber(now_us);
+    queues.begin_full_sync(number, now_us);
+    queues.end_full_sync(number, name, SINK);
 }
 
 #[test]
@@ -183,7 +187,9 @@ fn reap_records_wait_while_a_full_sync_has_to_find_lost_entries() {
     assert_eq!(queues.behind_since_us(2 * HOUR), None);
     queues.flush().expect("the disk is well");
     // A power cut: the last entries may be gone.
-    let open = || SourceQueues::open(Arc::new(disk.crash()), settings(), 2).expect("it opens");
+    let open = || {
+        SourceQueues::open(Arc::new(disk.crash()), settings(), MachineBoot(2)).expect("it opens")
+    };
     let queues = open();
     assert_eq!(queues.behind_since_us(2 * HOUR), Some(0));
     assert_eq!(queues.behind_since_us(25 * HOUR), Some(0));

@@ -377,7 +377,7 @@ impl Queue {
     /// what it lacked before.
     pub(crate) fn clear(&mut self, now_us: u64) {
         if let Some(oldest_us) = self.oldest_us() {
-            self.missed.note(oldest_us.min(now_us), now_us);
+            self.missed.note(oldest_us.min(now_us)..=now_us);
         }
         self.window.clear();
         self.held_count = 0;

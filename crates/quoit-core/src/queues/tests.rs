@@ -4,6 +4,7 @@ use super::entry::{EntryReference, EntrySequence, QueuePriority, Visited};
 use super::filter::QueueDefinition;
 use super::journal::file_name;
 use super::source_queues::{Lease, SourceQueueSettings, SourceQueues};
+use crate::machine_boot::MachineBoot;
 use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_model::key::{BucketRef, KeyRef};
@@ -30,7 +31,7 @@ fn settings() -> SourceQueueSettings {
 }
 
 fn open(disk: &FaultyDisk, boot: u64) -> SourceQueues {
-    SourceQueues::open(Arc::new(disk.clone()), settings(), boot).expect("it opens")
+    SourceQueues::open(Arc::new(disk.clone()), settings(), MachineBoot(boot)).expect("it opens")
 }
 
 fn takes(queue: usize, bucket: usize) -> bool {
@@ -269,7 +270,7 @@ proptest! {
     #[test]
     fn queues_on_a_disk_do_what_naive_ones_do(steps in steps()) {
         let disk = Arc::new(FaultyDisk::new(1));
-        check_against_model(SourceQueues::open(disk, settings(), 1).expect("it opens"), &steps);
+        check_against_model(SourceQueues::open(disk, settings(), MachineBoot(1)).expect("it opens"), &steps);
     }
 
     #[test]
@@ -288,7 +289,8 @@ proptest! {
         let disk = FaultyDisk::new(7);
         let open = |disk: &FaultyDisk| {
             let settings = SourceQueueSettings { entry_count_max: 100, ..settings() };
-            SourceQueues::open(Arc::new(disk.clone()), settings, 1).map(Arc::new).expect("it opens")
+            let queues = SourceQueues::open(Arc::new(disk.clone()), settings, MachineBoot(1));
+            queues.map(Arc::new).expect("it opens")
         };
         let queues = open(&disk);
         settle_losses(&queues);
@@ -411,7 +413,7 @@ fn files_that_are_not_needed_leave_a_full_disk() {
 fn changes_by_command_outlast_the_process_and_win_over_the_configuration() {
     let disk = FaultyDisk::new(5);
     let open = |disk: &FaultyDisk| {
-        SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens")
+        SourceQueues::open(Arc::new(disk.clone()), settings(), MachineBoot(1)).expect("it opens")
     };
     let queues = open(&disk);
     assert_eq!(queues.register("new", "bucketprefix.x".parse().expect("a filter")), Ok(true));
@@ -437,7 +439,7 @@ fn a_stale_queue_stays_stale_until_an_operator_has_dealt_with_it() {
     let retention = std::time::Duration::from_secs(1);
     let open = |disk: &FaultyDisk| {
         let settings = SourceQueueSettings { retention, ..settings() };
-        SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens")
+        SourceQueues::open(Arc::new(disk.clone()), settings, MachineBoot(1)).expect("it opens")
     };
     let (sink, other) = ([1; 16], [2; 16]);
     let queues = open(&disk);
@@ -541,7 +543,7 @@ fn damage_is_one_loss_for_all_queues_that_meet_it() {
     let open = |disk: &FaultyDisk| {
         let queues = QueueDefinition::read_list("one:any|two:any|three:any").0;
         let settings = SourceQueueSettings { queues, ..settings() };
-        SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens")
+        SourceQueues::open(Arc::new(disk.clone()), settings, MachineBoot(1)).expect("it opens")
     };
     let disk = FaultyDisk::new(14);
     let queues = open(&disk);

@@ -179,7 +179,7 @@ impl Reaper {
         if self.hook.queues_reaps() {
             for Candidate { noted, tombstone, .. } in gone.iter().filter(|each| !each.noted.is_told)
             {
-                self.hook.queue_reaped(&noted.encoded, tombstone);
+                self.hook.queue_reaped(noted, tombstone);
             }
         }
         let mut later: Vec<NotedTombstone> =

@@ -85,7 +85,7 @@ impl Reaper {
         };
         let is_reaped = self.replica.reap_copy(&place.at(), noted.digest)?;
         if let Some(tombstone) = tombstone.filter(|_| is_reaped) {
-            self.hook.queue_reaped(&noted.encoded, &tombstone);
+            self.hook.queue_reaped(noted, &tombstone);
         }
         Ok(is_reaped)
     }

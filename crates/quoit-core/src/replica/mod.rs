@@ -126,18 +126,16 @@ impl Replica {
         needs_ticket: bool,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
-        self.merge_into_copy_of(at, incoming, needs_ticket, false, access)
+        self.merge_into_copy_of(at, incoming, needs_ticket, CopyCondition::Readable, access)
     }
 
-    /// As [`Replica::merge_into_copy`]. If `may_be_damaged`, all of the copy is read in the step that
-    /// changes it, and a damaged copy is replaced: some of its pages may still be readable, but its clock
-    /// names events whose values are in unreadable pages.
+    /// As [`Replica::merge_into_copy`], for a copy that may be damaged.
     fn merge_into_copy_of(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
         needs_ticket: bool,
-        may_be_damaged: bool,
+        own: CopyCondition,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
         let is_expired = self.is_expired(incoming.meta);
@@ -160,7 +158,7 @@ impl Replica {
             now_us: &|| self.local.clock.monotonic_us(),
             timed: &|took_us, datatype| self.local.stats.record_merge(took_us, datatype),
             forget: &forget,
-            may_be_damaged,
+            may_be_damaged: own == CopyCondition::MayBeDamaged,
         };
         let taken = self.local.records.merge(at, incoming, needs_ticket, access, &steps)?;
         // The caller would take the object for one that is stored.
@@ -212,7 +210,9 @@ impl Replica {
     ) -> Result<ApplyOutcome, RequestError> {
         let take = |access| match access {
             Access::NoWait => Ok(None),
-            Access::Wait => self.merge_into_copy_of(at, incoming, false, true, access),
+            Access::Wait => {
+                self.merge_into_copy_of(at, incoming, false, CopyCondition::MayBeDamaged, access)
+            }
         };
         wait_if_blocked(self.local.settings.blocking, take)
     }
@@ -222,6 +222,16 @@ impl Replica {
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
         self.local.records.reap(at, digest)
     }
+}
+
+/// State of this node's copy before a merge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CopyCondition {
+    /// The copy could be read, or was not read.
+    Readable,
+    /// All of the copy is read in the step that changes it, and a damaged copy is replaced: some of its
+    /// pages may still be readable, but its clock names events whose values are in unreadable pages.
+    MayBeDamaged,
 }
 
 /// Rule by which copies of a bucket's records are merged.

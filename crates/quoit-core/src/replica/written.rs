@@ -34,10 +34,10 @@ impl Replica {
     pub(crate) fn note_tombstone(&self, at: &RecordAt<'_>, digest: u64) {
         if self.local.topology_now().is_first_primary(at.partition) {
             self.tombstones.note(
+                self.local.clock.unix_us(),
                 self.local.settings.delete_mode,
                 at,
                 digest,
-                self.local.clock.unix_us(),
             );
         }
     }

@@ -205,8 +205,7 @@ impl Replication {
         for (tag, answer) in answers {
             let of_node = &parts[nodes[usize::from(tag)]];
             if let Some(queue) = &answer.stale_queue {
-                let name = state.members().name_of(*nodes[usize::from(tag)]);
-                return Err(stale_refusal(queue, &name));
+                return Err(stale_refusal(&state, *nodes[usize::from(tag)], queue));
             }
             if !question.wants_records && answer.digests.len() != of_node.len() {
                 unanswered.insert(tag);
@@ -379,7 +378,8 @@ fn asked_of_node(state: &State, question: ClusterQuestion<'_>, parts: &[Part]) -
     }
 }
 
-fn stale_refusal(queue: &str, node: &str) -> RequestError {
+fn stale_refusal(state: &State, node: NodeId, queue: &str) -> RequestError {
+    let node = state.members().name_of(node);
     RequestError::Vetoed(format!(
         "the queue {queue} of {node} is stale, so that deleted records could come back: use quoit repl \
          rebase {queue} in that cluster first"

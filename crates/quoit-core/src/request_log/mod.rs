@@ -4,7 +4,7 @@
 //! All three lists are bounded and cheap. A request that is neither slow nor large compared with the
 //! listed ones costs two loads and a counter of its thread. One request in [`SAMPLE_INTERVAL`] is
 //! counted for the hot keys, under a lock. Slow requests and large objects are kept for the present
-//! window of `WINDOW_US` microseconds and the one before.
+//! window of `WINDOW` and the one before.
 
 mod hot;
 mod top;
@@ -19,12 +19,13 @@ use quoit_model::key::KeyRef;
 use quoit_seam::Clock;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use top::TopWindow;
+use std::time::Duration;
+use top::{Ranked, TopWindow};
 
 /// Sampling interval of the hot keys: one request in this many is counted.
 pub const SAMPLE_INTERVAL: u32 = 32;
-/// Length of the window in which slow requests and large objects are gathered, in microseconds.
-const WINDOW_US: u64 = 600_000_000;
+/// Length of the window in which slow requests and large objects are gathered.
+const WINDOW: Duration = Duration::from_secs(600);
 /// Length of the window in which requests of keys are counted, in microseconds.
 const HOT_WINDOW_US: u64 = 60_000_000;
 /// Time in microseconds below which a request is never slow.
@@ -185,8 +186,8 @@ impl RequestLog {
     pub(crate) fn new(settings: RequestLogSettings) -> Self {
         Self {
             settings,
-            slow: TopWindow::new(settings.slow_count_max, SLOW_US_MIN, WINDOW_US),
-            large: TopWindow::new(settings.key_count_max, LARGE_BYTES_MIN, WINDOW_US),
+            slow: TopWindow::new(settings.slow_count_max, SLOW_US_MIN, WINDOW),
+            large: TopWindow::new(settings.key_count_max, LARGE_BYTES_MIN, WINDOW),
             hot: Mutex::new(HotKeys::new(settings.key_count_max, HOT_WINDOW_US)),
         }
     }
@@ -232,7 +233,8 @@ impl RequestLog {
                 failed: request.failed,
                 asked: request.asked.0.to_vec(),
             };
-            self.slow.keep(now_us, request.total_us, slow, |_| false);
+            let slow = Ranked { rank: request.total_us, item: slow };
+            self.slow.keep(now_us, slow, |_| false);
         }
         if is_large {
             let large = LargeObject {
@@ -240,7 +242,8 @@ impl RequestLog {
                 size_bytes: request.size_bytes,
                 sibling_count: request.sibling_count,
             };
-            self.large.keep(now_us, request.size_bytes, large, |kept| kept.key[..] == key[..]);
+            let large = Ranked { rank: request.size_bytes, item: large };
+            self.large.keep(now_us, large, |kept| kept.key[..] == key[..]);
         }
     }
 
@@ -281,6 +284,8 @@ mod tests {
     use super::*;
     use quoit_model::key::BucketRef;
     use quoit_seam::ManualClock;
+
+    const WINDOW_US: u64 = WINDOW.as_secs() * 1_000_000;
 
     fn request(key: &[u8], total_us: u64, size_bytes: u64) -> Finished<'_> {
         let bucket = BucketRef { bucket_type: b"default", bucket: b"b" };

@@ -2,39 +2,47 @@
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Bounded lists of the highest-ranking items.
 pub(super) struct TopWindow<T> {
     count_max: usize,
     rank_min: u64,
-    window_us: u64,
+    length: Duration,
     /// Lowest rank that is admitted now.
     floor: AtomicU64,
     kept: Mutex<Kept<T>>,
 }
 
+/// An item with its rank.
+#[derive(Clone)]
+pub(super) struct Ranked<T> {
+    pub(super) rank: u64,
+    pub(super) item: T,
+}
+
 struct Kept<T> {
     began_us: Option<u64>,
-    /// Items with their ranks, highest first.
-    now: Vec<(u64, T)>,
-    before: Vec<(u64, T)>,
+    /// Items, highest rank first.
+    now: Vec<Ranked<T>>,
+    before: Vec<Ranked<T>>,
 }
 
 impl<T> Kept<T> {
     fn drop_if(&mut self, is_dropped: impl Fn(&T) -> bool) {
         for items in [&mut self.now, &mut self.before] {
-            items.retain(|(_, item)| !is_dropped(item));
+            items.retain(|ranked| !is_dropped(&ranked.item));
         }
     }
 }
 
 impl<T: Clone> TopWindow<T> {
-    pub(super) const fn new(count_max: usize, rank_min: u64, window_us: u64) -> Self {
+    pub(super) const fn new(count_max: usize, rank_min: u64, length: Duration) -> Self {
         let floor = if count_max == 0 { u64::MAX } else { rank_min };
         Self {
             count_max,
             rank_min,
-            window_us,
+            length,
             floor: AtomicU64::new(floor),
             kept: Mutex::new(Kept { began_us: None, now: Vec::new(), before: Vec::new() }),
         }
@@ -52,30 +60,30 @@ impl<T: Clone> TopWindow<T> {
 
     fn turned(&self, kept: &mut Kept<T>, now_us: u64) {
         let began_us = *kept.began_us.get_or_insert(now_us);
-        let age_us = now_us.saturating_sub(began_us);
-        if age_us < self.window_us || self.count_max == 0 {
+        let age = Duration::from_micros(now_us.saturating_sub(began_us));
+        if age < self.length || self.count_max == 0 {
             return;
         }
         let ended = std::mem::take(&mut kept.now);
-        kept.before = if age_us < 2 * self.window_us { ended } else { Vec::new() };
+        kept.before = if age < 2 * self.length { ended } else { Vec::new() };
         kept.began_us = Some(now_us);
         self.floor.store(self.rank_min, Ordering::Relaxed);
     }
 
     /// Keeps an item. It replaces items of both windows for which `replaces` is true, or the lowest one
     /// of this window if there are too many.
-    pub(super) fn keep(&self, now_us: u64, rank: u64, item: T, replaces: impl Fn(&T) -> bool) {
+    pub(super) fn keep(&self, now_us: u64, ranked: Ranked<T>, replaces: impl Fn(&T) -> bool) {
         if self.count_max == 0 {
             return;
         }
         let mut kept = self.kept.lock();
         self.turned(&mut kept, now_us);
         kept.drop_if(replaces);
-        let place = kept.now.partition_point(|(other, _)| *other >= rank);
-        kept.now.insert(place, (rank, item));
+        let place = kept.now.partition_point(|other| other.rank >= ranked.rank);
+        kept.now.insert(place, ranked);
         kept.now.truncate(self.count_max);
-        if let Some((lowest, _)) = kept.now.get(self.count_max - 1) {
-            self.floor.store((lowest + 1).max(self.rank_min), Ordering::Relaxed);
+        if let Some(lowest) = kept.now.get(self.count_max - 1) {
+            self.floor.store((lowest.rank + 1).max(self.rank_min), Ordering::Relaxed);
         }
     }
 
@@ -92,9 +100,9 @@ impl<T: Clone> TopWindow<T> {
     pub(super) fn all(&self, now_us: u64) -> Vec<T> {
         let mut kept = self.kept.lock();
         self.turned(&mut kept, now_us);
-        let mut all: Vec<(u64, T)> = kept.now.iter().chain(&kept.before).cloned().collect();
+        let mut all: Vec<Ranked<T>> = kept.now.iter().chain(&kept.before).cloned().collect();
         drop(kept);
-        all.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        all.into_iter().map(|(_, item)| item).collect()
+        all.sort_by_key(|ranked| std::cmp::Reverse(ranked.rank));
+        all.into_iter().map(|ranked| ranked.item).collect()
     }
 }

@@ -13,10 +13,12 @@ use parking_lot::Mutex;
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::Datatype;
+use quoit_number::saturating_u64;
 use quoit_store::IndexActivity;
 use recorder::{Recorder, Samples, Snapshot, Sums};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub(crate) use data_types::DataTypeStats;
 pub use data_types::{DataTypeCounter, DataTypeDistribution, DataTypeSnapshot};
@@ -243,7 +245,8 @@ impl Stats {
     }
 
     /// Counts an index query that was answered to the end, with its time and its number of results.
-    pub(crate) fn record_index_query(&self, time_us: u64, result_count: u64) {
+    pub(crate) fn record_index_query(&self, time: Duration, result_count: u64) {
+        let time_us = saturating_u64(time.as_micros());
         let shard = self.shard();
         shard.add(Counter::IndexQueriesComplete as usize, 1);
         shard.record(Distribution::IndexTimeUs as usize, time_us);

@@ -111,7 +111,7 @@ impl NotedTombstones {
     }
 
     /// Queues a tombstone that is being written. If the queue is full, requests a scan.
-    pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
+    pub(crate) fn note(&self, now_us: u64, mode: DeleteMode, at: &RecordAt<'_>, digest: u64) {
         let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
         if !queue.has_room_for(1) {

@@ -16,7 +16,7 @@ fn names(taken: &[NotedTombstone]) -> Vec<Bytes> {
 fn note(tombstones: &NotedTombstones, key: &str, now_us: u64) {
     let encoded = name(key);
     let place = Place::new(&encoded, PARTITION).expect("a good name");
-    tombstones.note(DeleteMode::Immediate, &place.at(), 1, now_us);
+    tombstones.note(now_us, DeleteMode::Immediate, &place.at(), 1);
 }
 
 /// Queues tombstones as an operator does who wants them reaped.

@@ -10,7 +10,7 @@ use super::Transfers;
 use super::copies::NewCopy;
 use super::damage::Damage;
 use super::strays::next_count;
-use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{Kind, ProgressReport};
 use crate::exchange::{CommonClasses, ComparedClasses};
 use crate::placement::{Place, n_val_of, primaries};
@@ -173,10 +173,9 @@ impl Transfers {
         if records.is_empty() {
             return Ok(false);
         }
-        let HandedCounts { record_count, byte_count } =
-            self.delivery.hand(peer, copy.partition, &records, Vec::new()).await?;
-        report.handed(record_count, byte_count);
-        Ok(record_count > 0)
+        let handed = self.delivery.hand(peer, copy.partition, &records, Vec::new()).await?;
+        report.handed(handed);
+        Ok(handed.record_count > 0)
     }
 }
 

@@ -20,7 +20,7 @@
 use super::Transfers;
 use super::copies::REAPED_PER_RECORD;
 use super::damage::Damage;
-use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::hand::TransferError;
 use crate::delivery::progress::Kind;
 use crate::placement::primaries;
 use crate::reap_records::ReapRecord;
@@ -161,9 +161,8 @@ impl Transfers {
                 let peer = self.added_peer(node)?;
                 let begin = || self.delivery.begin(partition, Kind::Ownership, None);
                 let report = report.get_or_insert_with(begin);
-                let HandedCounts { record_count, byte_count } =
-                    self.delivery.hand(&peer, partition, &records, Vec::new()).await?;
-                report.handed(record_count, byte_count);
+                let handed = self.delivery.hand(&peer, partition, &records, Vec::new()).await?;
+                report.handed(handed);
             }
             let (transfers, records) = (Arc::clone(self), page.records);
             let refile = move || {

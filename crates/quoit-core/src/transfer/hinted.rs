@@ -13,7 +13,7 @@
 use super::Transfers;
 use super::damage::Damage;
 use super::strays::PAGE_BYTES;
-use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{Kind, ProgressReport};
 use crate::placement::{Place, n_val_of, primaries};
 use bytes::Bytes;
@@ -219,9 +219,8 @@ impl Transfers {
         if home.is_empty() {
             return Ok(());
         }
-        let HandedCounts { record_count, byte_count } =
-            self.delivery.hand(peer, partition, &home, Vec::new()).await?;
-        report.handed(record_count, byte_count);
+        let handed = self.delivery.hand(peer, partition, &home, Vec::new()).await?;
+        report.handed(handed);
         Ok(())
     }
 }

@@ -19,7 +19,7 @@
 
 use super::Transfers;
 use super::damage::Damage;
-use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{Kind, ProgressReport};
 use crate::error::RequestError;
 use crate::placement::Place;
@@ -146,9 +146,8 @@ impl Transfers {
         }
         for (node, (records, clocks)) in by_node {
             let Some(peer) = self.local.reachable(node) else { return Ok(false) };
-            let HandedCounts { record_count, byte_count } =
-                self.delivery.hand(&peer, partition, &records, clocks).await?;
-            report.handed(record_count, byte_count);
+            let handed = self.delivery.hand(&peer, partition, &records, clocks).await?;
+            report.handed(handed);
         }
         let transfers = Arc::clone(self);
         let remove = move || transfers.remove_strays(partition, &leaving);

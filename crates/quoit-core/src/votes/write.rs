@@ -60,7 +60,11 @@ impl WriteTally {
         for voters in layouts {
             let (up, votes) = (voters.primary_votes(), voters.votes());
             if up < need.pw {
-                return Err(unsatisfied(QuorumKind::Pw, need.pw, up));
+                return Err(RequestError::Unsatisfied {
+                    kind: QuorumKind::Pw,
+                    wanted: need.pw,
+                    got: up,
+                });
             }
             let wanted = need.w.max(need.dw);
             if votes < wanted {
@@ -78,7 +82,8 @@ impl WriteTally {
     /// node_confirms, with the number of nodes.
     pub(crate) fn check_nodes(wanted: u32, have: u32) -> Result<(), RequestError> {
         if have < wanted {
-            return Err(unsatisfied(QuorumKind::NodeConfirms, wanted, have));
+            let kind = QuorumKind::NodeConfirms;
+            return Err(RequestError::Unsatisfied { kind, wanted, got: have });
         }
         Ok(())
     }
@@ -126,7 +131,7 @@ impl WriteTally {
         let short = u32::from(planted!(CountsWritesShort));
         match wants.into_iter().find(|(_, wanted, got)| got + short < *wanted) {
             None => Ok(()),
-            Some((kind, wanted, got)) => Err(unsatisfied(kind, wanted, got)),
+            Some((kind, wanted, got)) => Err(RequestError::Unsatisfied { kind, wanted, got }),
         }
     }
 
@@ -149,8 +154,4 @@ impl WriteTally {
         debug_assert!(counts.nodes <= counts.accepted, "each voter has a vote");
         counts
     }
-}
-
-const fn unsatisfied(kind: QuorumKind, wanted: u32, got: u32) -> RequestError {
-    RequestError::Unsatisfied { kind, wanted, got }
 }

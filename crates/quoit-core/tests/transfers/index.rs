@@ -3,6 +3,7 @@
 use crate::fixture::{TestCluster, id, key};
 use bytes::Bytes;
 use quoit_core::{IndexMatch, IndexQuery, IndexSelection, PutRequest};
+use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm};
 
 /// Number of entries, more than two chunks of an answer.
@@ -21,8 +22,7 @@ async fn put_all(cluster: &TestCluster) {
 fn all(sorted: bool) -> IndexQuery {
     let (min, max) = (IndexTerm::integer(0), IndexTerm::integer(i128::MAX));
     let terms = IndexSelection::Terms { field: Bytes::from_static(b"n_int"), min, max };
-    let mut query =
-        IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"bucket"), terms);
+    let mut query = IndexQuery::new(BucketRef::untyped(b"bucket"), terms);
     query.sorted = sorted;
     query
 }

@@ -24,9 +24,9 @@ impl FullSync {
             return None;
         }
         // The hash keys of the standard library are random.
-        let check = RandomState::new().hash_one(self.store.clock().unix_us());
+        let check = FullSyncNumber(RandomState::new().hash_one(self.store.clock().unix_us()));
         self.note_begun(check);
-        self.tell_others(json!({"command": "full_sync_begun", "check": check})).await;
+        self.tell_others(json!({"command": "full_sync_begun", "check": check.0})).await;
         Some(check)
     }
 
@@ -41,7 +41,7 @@ impl FullSync {
             let (queue, cluster) = (settings.queue.clone(), report.cluster);
             self.note_ended(check, &queue, cluster);
             let told = json!({
-                "command": "full_sync_ended", "check": check, "queue": queue, "cluster": cluster,
+                "command": "full_sync_ended", "check": check.0, "queue": queue, "cluster": cluster,
             });
             self.tell_others(told).await;
         }

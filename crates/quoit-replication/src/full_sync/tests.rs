@@ -4,7 +4,8 @@ use super::*;
 use crate::test_peer::{frame_of, start_peer, unknown_request};
 use bytes::{Bytes, BytesMut};
 use quoit_core::{
-    ArcRange, ClusterQuestion, ComparedRecord, PutRequest, SourceQueueSettings, SourceQueues,
+    ArcRange, ClusterQuestion, ComparedRecord, MachineBoot, PutRequest, SourceQueueSettings,
+    SourceQueues,
 };
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::context::{decode_context, encode_context};
@@ -38,7 +39,8 @@ enum Records {
 /// A node with some records, whose source queues are on `disk`.
 async fn store(disk: &FaultyDisk) -> Arc<ReplicatedStore> {
     let settings = SourceQueueSettings { is_enabled: true, ..SourceQueueSettings::default() };
-    let queues = SourceQueues::open(Arc::new(disk.clone()), settings, 1).expect("it opens");
+    let queues =
+        SourceQueues::open(Arc::new(disk.clone()), settings, MachineBoot(1)).expect("it opens");
     let mut node = TestNode::new(1, "a", Arc::<SystemClock>::default());
     node.ring_size = RingSize::new(64).expect("a power of two");
     node.beside.source_queues = Some(queues);

@@ -191,7 +191,8 @@ impl OwnSide {
         kind: FoldKind,
         mut take: impl FnMut(FoldFound) -> Result<(), PeerError> + Send,
     ) -> Result<(), PeerError> {
-        let mut range = RecordRange::all(bucket.bucket_type.clone(), bucket.bucket.clone());
+        let BucketName { bucket_type, bucket } = bucket;
+        let mut range = RecordRange::all(BucketRef { bucket_type, bucket });
         if let Some((first, last)) = &filter.keys {
             range.first_key = first.clone();
             range.last_key = Some(last.clone());

@@ -21,7 +21,7 @@ impl RequestBody {
 
     /// A required string.
     pub(super) fn text(&self, name: &str) -> Result<String, Refusal> {
-        self.given(name).ok_or_else(|| missing(name, "a text"))
+        self.given(name).ok_or_else(|| missing(name, MemberForm::Text))
     }
 
     pub(super) fn given(&self, name: &str) -> Option<String> {
@@ -32,13 +32,13 @@ impl RequestBody {
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
         match &self.0[name] {
             Value::Null => Ok(None),
-            value => value.as_u64().map(Some).ok_or_else(|| missing(name, "a number")),
+            value => value.as_u64().map(Some).ok_or_else(|| missing(name, MemberForm::Number)),
         }
     }
 
     pub(super) fn capacity(&self) -> Result<u32, Refusal> {
         let capacity = self.0["capacity"].as_u64().and_then(|number| u32::try_from(number).ok());
-        capacity.ok_or_else(|| missing("capacity", "a number"))
+        capacity.ok_or_else(|| missing("capacity", MemberForm::Number))
     }
 
     /// The plan that the operator has confirmed, if the body names one.
@@ -46,12 +46,25 @@ impl RequestBody {
         let Some(text) = self.given("plan") else { return Ok(None) };
         match u64::from_str_radix(&text, 16) {
             Ok(number) => Ok(Some(PlanId(number))),
-            Err(_) => Err(missing("plan", "the id of a plan")),
+            Err(_) => Err(missing("plan", MemberForm::PlanId)),
         }
     }
 }
 
-fn missing(name: &str, form: &str) -> Refusal {
+/// Form of a member of the body.
+#[derive(Clone, Copy)]
+enum MemberForm {
+    Text,
+    Number,
+    PlanId,
+}
+
+fn missing(name: &str, form: MemberForm) -> Refusal {
+    let form = match form {
+        MemberForm::Text => "a text",
+        MemberForm::Number => "a number",
+        MemberForm::PlanId => "the id of a plan",
+    };
     let message = format!("the body needs a member {name}, which is {form}");
     error(400, "missing", &message)
 }

@@ -272,11 +272,11 @@ async fn digest(context: &ServerContext, query: &[u8]) -> Result<Value, Refusal>
         return Err(error(400, "no_bucket", "name a bucket: ?type=T&bucket=B"));
     };
     let refused = |fault: RequestError| error(503, "unavailable", &fault.to_string());
-    let checked = BucketRef { bucket_type: &bucket_type, bucket: &bucket };
-    if context.store.control().read().bucket_props_json(checked).is_err() {
+    let bucket = BucketRef { bucket_type: &bucket_type, bucket: &bucket };
+    if context.store.control().read().bucket_props_json(bucket).is_err() {
         return Err(error(404, "no_type", "there is no such bucket type, or it is not active"));
     }
-    let range = RecordRange::all(bucket_type, bucket);
+    let range = RecordRange::all(bucket);
     let fold = context.store.folds().begin(range, FoldKind::FetchClocks, u64::MAX).await;
     let mut fold = fold.map_err(refused)?;
     let (mut count, mut sum) = (0u64, 0u64);

@@ -62,51 +62,64 @@ fn long_name(base: &str) -> String {
     format!("riak.riak_kv.{base}")
 }
 
-/// True if a name matches a pattern. `*` matches any text within a level, `**` any number of levels. The
-/// part of the pattern after a `/` (type, state, datapoints) is ignored.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
-    let pattern = pattern.split('/').next().unwrap_or_default();
-    let levels: Vec<&str> = name.split('.').collect();
-    let wanted: Vec<&str> = pattern.split('.').collect();
-    // reached[j]: true if the pattern parts so far can match the first j levels. One row for each part
-    // bounds the cost by the product of the lengths, for any pattern.
-    let mut reached = vec![false; levels.len() + 1];
-    reached[0] = true;
-    for part in wanted {
-        let mut next = vec![false; levels.len() + 1];
-        if part == "**" {
-            let mut any = false;
-            for (place, here) in reached.iter().enumerate() {
-                any |= here;
-                next[place] = any;
+/// A pattern of names. `*` matches any text within a level, `**` any number of levels. The part after a `/`
+/// (type, state, datapoints) is ignored.
+#[derive(Clone, Copy)]
+pub(super) struct NamePattern<'p>(pub(super) &'p str);
+
+impl NamePattern<'_> {
+    /// True if a name matches the pattern.
+    pub(super) fn fits(self, name: &str) -> bool {
+        let pattern = self.0.split('/').next().unwrap_or_default();
+        let levels: Vec<&str> = name.split('.').collect();
+        let wanted: Vec<&str> = pattern.split('.').collect();
+        // reached[j]: true if the pattern parts so far can match the first j levels. One row for each part
+        // bounds the cost by the product of the lengths, for any pattern.
+        let mut reached = vec![false; levels.len() + 1];
+        reached[0] = true;
+        for part in wanted {
+            let mut next = vec![false; levels.len() + 1];
+            if part == "**" {
+                let mut any = false;
+                for (place, here) in reached.iter().enumerate() {
+                    any |= here;
+                    next[place] = any;
+                }
+            } else {
+                for (place, level) in levels.iter().enumerate() {
+                    next[place + 1] =
+                        reached[place] && LevelPattern(part.as_bytes()).fits(level.as_bytes());
+                }
             }
-        } else {
-            for (place, level) in levels.iter().enumerate() {
-                next[place + 1] = reached[place] && fits_level(part.as_bytes(), level.as_bytes());
-            }
+            reached = next;
         }
-        reached = next;
+        reached[levels.len()]
     }
-    reached[levels.len()]
 }
 
-fn fits_level(pattern: &[u8], level: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while from < level.len() {
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at, from));
-            at += 1;
-        } else if pattern.get(at) == Some(&level[from]) {
-            (at, from) = (at + 1, from + 1);
-        } else if let Some((place, taken)) = star {
-            star = Some((place, taken + 1));
-            (at, from) = (place + 1, taken + 1);
-        } else {
-            return false;
+/// The part of a pattern for one level.
+#[derive(Clone, Copy)]
+struct LevelPattern<'p>(&'p [u8]);
+
+impl LevelPattern<'_> {
+    fn fits(self, level: &[u8]) -> bool {
+        let (mut at, mut from) = (0, 0);
+        let mut star: Option<(usize, usize)> = None;
+        while from < level.len() {
+            if self.0.get(at) == Some(&b'*') {
+                star = Some((at, from));
+                at += 1;
+            } else if self.0.get(at) == Some(&level[from]) {
+                (at, from) = (at + 1, from + 1);
+            } else if let Some((place, taken)) = star {
+                star = Some((place, taken + 1));
+                (at, from) = (place + 1, taken + 1);
+            } else {
+                return false;
+            }
         }
+        self.0[at..].iter().all(|byte| *byte == b'*')
     }
-    pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
@@ -145,8 +158,8 @@ mod tests {
             ("*", false),
             ("", false),
         ] {
-            assert_eq!(fits(pattern, "riak.riak_kv.node.gets"), expected, "{pattern}");
+            assert_eq!(NamePattern(pattern).fits("riak.riak_kv.node.gets"), expected, "{pattern}");
         }
-        assert!(!fits(&"**.".repeat(2000), "riak.riak_kv.node.gets"));
+        assert!(!NamePattern(&"**.".repeat(2000)).fits("riak.riak_kv.node.gets"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cluster::shown_links;
 use super::losses::losses;
-use super::names;
+use super::names::{self, NamePattern};
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
 use crate::memory::MemoryFigures;
@@ -154,10 +154,10 @@ fn engine(backend: &str, stats: &EngineStats) -> Value {
 pub(super) fn named(context: &ServerContext, query: &[u8]) -> Value {
     let pattern = query_value(query, "pattern").unwrap_or_default();
     let pattern = String::from_utf8_lossy(&pattern);
-    let pattern = if pattern.is_empty() { "**" } else { &pattern };
+    let pattern = NamePattern(if pattern.is_empty() { "**" } else { &pattern });
     let stats: Vec<_> = names::hierarchy(&statistics(context))
         .into_iter()
-        .filter(|(name, _)| names::fits(pattern, name))
+        .filter(|(name, _)| pattern.fits(name))
         .map(|(name, datapoints)| json!({"name": name, "datapoints": datapoints}))
         .collect();
     json!({"stats": stats})

@@ -72,9 +72,9 @@ pub fn is_of_page(head: &Head) -> bool {
 }
 
 fn is_own(referer: &[u8], host: Option<&[u8]>, scheme: Scheme) -> bool {
-    let (beginning, port): (&[u8], &[u8]) = match scheme {
-        Scheme::Http => (b"http://", b":80"),
-        Scheme::Https => (b"https://", b":443"),
+    let beginning: &[u8] = match scheme {
+        Scheme::Http => b"http://",
+        Scheme::Https => b"https://",
     };
     let (Some(start), Some(host)) = (referer.get(..beginning.len()), host) else { return false };
     if !start.eq_ignore_ascii_case(beginning) {
@@ -87,10 +87,15 @@ fn is_own(referer: &[u8], host: Option<&[u8]>, scheme: Scheme) -> bool {
         Some(place) => &authority[place + 1..],
         None => authority,
     };
-    strip(authority, port).eq_ignore_ascii_case(strip(host, port))
+    without_port(authority, scheme).eq_ignore_ascii_case(without_port(host, scheme))
 }
 
-fn strip<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
+/// An authority without the default port of its scheme.
+fn without_port(authority: &[u8], scheme: Scheme) -> &[u8] {
+    let port: &[u8] = match scheme {
+        Scheme::Http => b":80",
+        Scheme::Https => b":443",
+    };
     authority.strip_suffix(port).unwrap_or(authority)
 }
 

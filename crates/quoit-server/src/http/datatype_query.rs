@@ -23,17 +23,37 @@ pub(super) fn part_question(query: &[u8]) -> Result<Option<Question>, String> {
     }
 }
 
-fn named_field(parameter: &str, text: &[u8]) -> Result<FieldName, String> {
+/// A parameter of the query, and the form that it must have.
+struct QueryParameter {
+    name: &'static str,
+    expected: &'static str,
+}
+
+const SIZE: QueryParameter = QueryParameter { name: "size", expected: "true" };
+const PAGE_SIZE: QueryParameter =
+    QueryParameter { name: "page_size", expected: "a whole number from 1 on" };
+const CURSOR: QueryParameter =
+    QueryParameter { name: "cursor", expected: "that of the answer with the page before" };
+
+impl QueryParameter {
+    fn wrong(&self, text: &[u8]) -> String {
+        let Self { name, expected } = self;
+        let text = String::from_utf8_lossy(text);
+        format!("{name} query parameter must be {expected}, {text} is invalid\n")
+    }
+}
+
+fn named_field(parameter: &'static str, text: &[u8]) -> Result<FieldName, String> {
     let name = std::str::from_utf8(text).ok().and_then(read_field_name);
     let expected = "a name, an underscore and one of counter, set, register, flag, map";
-    name.ok_or_else(|| wrong(parameter, expected, text))
+    name.ok_or_else(|| QueryParameter { name: parameter, expected }.wrong(text))
 }
 
 fn part_query(query: &[u8]) -> Result<Option<Query>, String> {
     let value = |name| uri::query_value(query, name);
     let size = value("size").map(|text| match &*text {
         b"true" => Ok(Query::Size),
-        _ => Err(wrong("size", "true", &text)),
+        _ => Err(SIZE.wrong(&text)),
     });
     let contains = value("contains").map(|element| Ok(Query::Contains(element.to_vec().into())));
     let field = value("field").map(|text| named_field("field", &text).map(Query::Field));
@@ -53,20 +73,12 @@ fn part_query(query: &[u8]) -> Result<Option<Query>, String> {
 
 fn page_of(page_size: &[u8], cursor: Option<&[u8]>) -> Result<Query, String> {
     let count = std::str::from_utf8(page_size).ok().and_then(|text| text.parse::<u32>().ok());
-    let expected = "a whole number from 1 on";
     let count = count.filter(|count| *count > 0);
-    let count = count.ok_or_else(|| wrong("page_size", expected, page_size))?;
+    let count = count.ok_or_else(|| PAGE_SIZE.wrong(page_size))?;
     let place = |cursor: &[u8]| place_of(&URL_SAFE_NO_PAD.decode(cursor).ok()?);
     let from = cursor.map_or(Some(0), place);
-    let from = from.ok_or_else(|| {
-        wrong("cursor", "that of the answer with the page before", cursor.unwrap_or_default())
-    })?;
+    let from = from.ok_or_else(|| CURSOR.wrong(cursor.unwrap_or_default()))?;
     Ok(Query::Page { from, count: count as usize })
-}
-
-fn wrong(name: &str, expected: &str, text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    format!("{name} query parameter must be {expected}, {text} is invalid\n")
 }
 
 #[cfg(test)]

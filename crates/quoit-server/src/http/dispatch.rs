@@ -38,7 +38,7 @@ impl HttpConnection {
                 _ => self.old_bucket(request, &bucket, query).await,
             },
             Route::Keys(bucket) => self.list_keys(request, &bucket, query).await,
-            Route::Buckets(bucket_type) => self.list_buckets(request, &bucket_type, query).await,
+            Route::Buckets(bucket_type) => self.list_buckets(&bucket_type, request, query).await,
             Route::Props(bucket) => match method {
                 Method::Put => Box::pin(self.put_props(request, &bucket)).await,
                 Method::Delete => Box::pin(self.reset_props(request, &bucket)).await,
@@ -67,7 +67,7 @@ impl HttpConnection {
                 Err(Refusal::Page(406))
             }
             Route::Fold(fold) => Box::pin(self.fold(&fold, query)).await,
-            Route::Queue(name) => self.queue(request, method, &name, query).await,
+            Route::Queue(name) => self.queue(request, &name, method, query).await,
             Route::Membership => {
                 self.membership();
                 Ok(())

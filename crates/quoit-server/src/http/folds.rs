@@ -8,7 +8,6 @@ use super::response::{JSON, reply};
 use super::route::BucketName;
 use super::uri::query_value;
 use crate::memory::GatheredMemory;
-use bytes::Bytes;
 use quoit_core::{
     Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError, TreeClock,
 };
@@ -373,10 +372,10 @@ fn tree_size(text: &[u8]) -> Result<TreeSize, Refusal> {
 fn kind_of(fold: &RangeFold<'_>) -> Result<FoldKind, Refusal> {
     Ok(match fold {
         RangeFold::Siblings(count) => {
-            let count = finder_number("sibling_count", "count", count)?;
+            let count = finder_number(&SIBLING_COUNT, count)?;
             FoldKind::ManySiblings(u32::try_from(count).unwrap_or(u32::MAX))
         }
-        RangeFold::Sizes(bytes) => FoldKind::Large(finder_number("object_size", "size", bytes)?),
+        RangeFold::Sizes(bytes) => FoldKind::Large(finder_number(&OBJECT_SIZE, bytes)?),
         RangeFold::Stats => FoldKind::ObjectStats,
         RangeFold::Tombs => FoldKind::FindTombs,
         RangeFold::Repair => FoldKind::RepairKeys,
@@ -386,7 +385,18 @@ fn kind_of(fold: &RangeFold<'_>) -> Result<FoldKind, Refusal> {
     })
 }
 
-fn finder_number(fold: &str, what: &str, text: &[u8]) -> Result<u64, Refusal> {
+/// A fold that takes a number.
+struct NumberedFold {
+    name: &'static str,
+    /// Name of its number.
+    number: &'static str,
+}
+
+const SIBLING_COUNT: NumberedFold = NumberedFold { name: "sibling_count", number: "count" };
+const OBJECT_SIZE: NumberedFold = NumberedFold { name: "object_size", number: "size" };
+
+fn finder_number(fold: &NumberedFold, text: &[u8]) -> Result<u64, Refusal> {
+    let NumberedFold { name, number: parameter } = fold;
     let text = String::from_utf8_lossy(text);
     let shown = match text.parse::<i64>() {
         Ok(number) if number > 0 => return Ok(number.unsigned_abs()),
@@ -395,7 +405,7 @@ fn finder_number(fold: &str, what: &str, text: &[u8]) -> Result<u64, Refusal> {
         Err(fault) if *fault.kind() == IntErrorKind::PosOverflow => return Ok(u64::MAX),
         Err(_) => format!("{text:?}"),
     };
-    Err(Refusal::bad(format!("{fold} requires integer for {what}. Value {shown} invalid")))
+    Err(Refusal::bad(format!("{name} requires integer for {parameter}. Value {shown} invalid")))
 }
 
 fn segments_of(filter: SegmentFilter) -> Result<Segments, Refusal> {
@@ -404,8 +414,7 @@ fn segments_of(filter: SegmentFilter) -> Result<Segments, Refusal> {
 }
 
 fn range_of(bucket: &BucketName<'_>, filter: &RangeFilter) -> Result<RecordRange, Refusal> {
-    let bucket_type = Bytes::copy_from_slice(&bucket.bucket_type);
-    let mut range = RecordRange::all(bucket_type, Bytes::copy_from_slice(&bucket.bucket));
+    let mut range = RecordRange::all(bucket.as_ref());
     if let Some((first, last)) = &filter.keys {
         range.first_key = first.clone();
         range.last_key = Some(last.clone());

@@ -150,11 +150,7 @@ fn asked(
     let has_terms = index_query::has_terms(&selection, is_range);
     let bucket = bucket.as_ref();
     bucket.key(b"*").check().map_err(RequestError::from)?;
-    let mut query = IndexQuery::new(
-        Bytes::copy_from_slice(bucket.bucket_type),
-        Bytes::copy_from_slice(bucket.bucket),
-        selection,
-    );
+    let mut query = IndexQuery::new(bucket, selection);
     let value = |name| uri::query_value(parameters, name);
     if let Some(pattern) = value("term_regex") {
         index_query::set_pattern(&mut query, &pattern)?;

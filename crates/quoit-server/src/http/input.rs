@@ -4,7 +4,7 @@ use super::chunked::ChunkedBody;
 use super::connection::{ConnectionEnd, HttpConnection, Request};
 use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
 use super::response::ReplyForm;
-use crate::arriving::{READ_BYTES_MAX, next_capacity};
+use crate::arriving::{ArrivingRequest, READ_BYTES_MAX};
 use crate::memory::{NoRoom, REQUEST_COPIES};
 use crate::pace::Transfer;
 use crate::socket::Incoming;
@@ -124,7 +124,8 @@ impl HttpConnection {
             return Ok(STEP_BYTES_MAX);
         }
         if room < READ_BYTES.min(size - arrived) {
-            let capacity = next_capacity(arrived, size);
+            let request = ArrivingRequest { arrived_bytes: arrived, whole_bytes: size };
+            let capacity = request.next_capacity();
             self.input_reservation.hold(REQUEST_COPIES * capacity)?;
             self.input.reserve(capacity - arrived);
         }

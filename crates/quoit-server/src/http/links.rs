@@ -74,17 +74,18 @@ fn parse_entry(entry: &[u8], form: UrlForm) -> Option<LinkEntry> {
     };
     let bucket = uri::decode(bucket).into_owned();
     match key {
-        None => (quoted(parameter, b"rel=")? == b"up").then_some(LinkEntry::Up(bucket)),
+        None => (quoted(parameter, "rel=")? == b"up").then_some(LinkEntry::Up(bucket)),
         Some(key) => Some(LinkEntry::Key(Link {
             bucket: Bytes::from(bucket),
             key: Bytes::from(uri::decode(key).into_owned()),
-            tag: Bytes::from(uri::decode(quoted(parameter, b"riaktag=")?).into_owned()),
+            tag: Bytes::from(uri::decode(quoted(parameter, "riaktag=")?).into_owned()),
         })),
     }
 }
 
-fn quoted<'p>(parameter: &'p [u8], name: &[u8]) -> Option<&'p [u8]> {
-    let value = parameter.strip_prefix(name)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+fn quoted<'p>(parameter: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let value =
+        parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     (!value.contains(&b'"')).then_some(value)
 }
 

@@ -128,8 +128,8 @@ impl HttpConnection {
     /// Lists the buckets of a bucket type.
     pub(super) async fn list_buckets(
         &mut self,
-        request: &Request,
         bucket_type: &[u8],
+        request: &Request,
         query: &[u8],
     ) -> Result<(), Refusal> {
         let timeout_ms = timeout(query)?;
@@ -412,11 +412,7 @@ fn ordered_query(bucket: &BucketName<'_>, query: &[u8]) -> Result<Option<IndexQu
     let start = KeyBounds { from: start.unwrap_or_default(), end: None };
     let end = end.map_or(KeyBounds::ALL, |end| KeyBounds::between(Bytes::new(), &end));
     let bounds = prefix.map_or(KeyBounds::ALL, KeyBounds::of_prefix).and(start).and(end);
-    let mut query = IndexQuery::new(
-        Bytes::copy_from_slice(&bucket.bucket_type),
-        Bytes::copy_from_slice(&bucket.bucket),
-        IndexSelection::Keys(bounds),
-    );
+    let mut query = IndexQuery::new(bucket.as_ref(), IndexSelection::Keys(bounds));
     query.sorted = true;
     query.max_results = page.map(|text| index::max_results(&text)).transpose()?;
     if let Some(continuation) = continuation {

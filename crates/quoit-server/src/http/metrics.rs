@@ -46,16 +46,23 @@ impl Form {
 pub(super) const US_PER_SEC: f64 = 1e6;
 
 /// Bucket bounds of times: powers of two from 16 us to about a minute.
-pub(super) const TIMES_US: &[u64] = &powers::<23>(4, 1);
+pub(super) const TIMES_US: &[u64] = &powers::<23>(Exponents { first: 4, step: 1 });
 /// Bucket bounds of sizes: powers of four from 16 bytes to 64 MiB.
-pub(super) const BYTES: &[u64] = &powers::<12>(4, 2);
+pub(super) const BYTES: &[u64] = &powers::<12>(Exponents { first: 4, step: 2 });
 /// Bucket bounds of result counts: powers of four from 1 to 4 million.
-const RESULTS: &[u64] = &powers::<12>(0, 2);
+const RESULTS: &[u64] = &powers::<12>(Exponents { first: 0, step: 2 });
 /// Bucket bounds of small counts.
 pub(super) const COUNTS: &[u64] = &[2, 3, 5, 9, 17, 33, 65, 129];
 
-/// Returns powers of two with exponents from `first` on, `step` apart.
-const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
+/// A sequence of exponents.
+struct Exponents {
+    first: u32,
+    step: u32,
+}
+
+/// Returns powers of two.
+const fn powers<const COUNT: usize>(exponents: Exponents) -> [u64; COUNT] {
+    let Exponents { first, step } = exponents;
     let mut bounds = [0; COUNT];
     let mut index = 0;
     let mut exponent = first;

@@ -14,18 +14,16 @@ const FULL: Quality = 1000;
 pub fn choose_media_type(accept: Option<&[u8]>, offers: &[&[u8]]) -> Option<usize> {
     let Some(accept) = accept else { return Some(0) };
     let mut best: Option<(Quality, u8, usize, usize)> = None;
-    for (place, range) in list(accept).enumerate() {
-        let (media, quality) = weighted(range);
+    for (place, (range, quality)) in ranges(accept).enumerate() {
         if quality == 0 {
             continue;
         }
-        let Some(offer) = offers
-            .iter()
-            .position(|offer| specificity(media, offer).is_some() && !is_excluded(accept, offer))
-        else {
+        let Some(offer) = offers.iter().position(|offer| {
+            range.specificity(offer).is_some() && !is_excluded(ranges(accept), offer)
+        }) else {
             continue;
         };
-        let exactness = specificity(media, offers[offer]).unwrap_or(0);
+        let exactness = range.specificity(offers[offer]).unwrap_or(0);
         let candidate = (quality, exactness, place, offer);
         if best.is_none_or(|best| best < candidate) {
             best = Some(candidate);
@@ -40,45 +38,57 @@ pub fn accepts_media_type(accept: Option<&[u8]>, media: &[u8]) -> bool {
 }
 
 /// True if the most specific matching range excludes a media type.
-fn is_excluded(accept: &[u8], offer: &[u8]) -> bool {
-    let deciding = list(accept)
-        .map(weighted)
-        .filter_map(|(media, quality)| Some((specificity(media, offer)?, quality)))
+fn is_excluded<'a>(ranges: impl Iterator<Item = (MediaRange<'a>, Quality)>, offer: &[u8]) -> bool {
+    let deciding = ranges
+        .filter_map(|(range, quality)| Some((range.specificity(offer)?, quality)))
         .max_by_key(|(exactness, _)| *exactness);
     deciding.is_some_and(|(_, quality)| quality == 0)
 }
 
-/// Specificity with which a range matches a media type: 2 = exactly, 1 = by its type, 0 = by a wildcard.
-/// `None` if it does not match.
-fn specificity(range: &[u8], media: &[u8]) -> Option<u8> {
-    if range.eq_ignore_ascii_case(media) {
-        return Some(2);
+/// A media type that a client accepts, or a range of them.
+#[derive(Clone, Copy)]
+struct MediaRange<'a>(&'a [u8]);
+
+impl MediaRange<'_> {
+    /// Specificity with which the range matches a media type: 2 = exactly, 1 = by its type, 0 = by a
+    /// wildcard. `None` if it does not match.
+    fn specificity(self, media: &[u8]) -> Option<u8> {
+        let range = self.0;
+        if range.eq_ignore_ascii_case(media) {
+            return Some(2);
+        }
+        if range == b"*/*" || range == b"*" {
+            return Some(0);
+        }
+        let kind = range.strip_suffix(b"/*")?;
+        let half = media.split(|byte| *byte == b'/').next()?;
+        kind.eq_ignore_ascii_case(half).then_some(1)
     }
-    if range == b"*/*" || range == b"*" {
-        return Some(0);
-    }
-    let kind = range.strip_suffix(b"/*")?;
-    let half = media.split(|byte| *byte == b'/').next()?;
-    kind.eq_ignore_ascii_case(half).then_some(1)
+}
+
+/// The ranges of an `Accept` header, with their weights.
+fn ranges(accept: &[u8]) -> impl Iterator<Item = (MediaRange<'_>, Quality)> {
+    list(accept).map(weighted).map(|(range, quality)| (MediaRange(range), quality))
 }
 
 /// True if an `Accept-Charset` header allows a charset. Without a header, all are allowed.
 pub fn accepts_charset(header: Option<&[u8]>, charset: &[u8]) -> bool {
-    accepts_word(header, charset, b"iso-8859-1")
+    accepts_word(header, charset, "iso-8859-1")
 }
 
 /// True if an `Accept-Encoding` header allows a content coding. Without a header, all are allowed.
 pub fn accepts_encoding(header: Option<&[u8]>, encoding: &[u8]) -> bool {
-    accepts_word(header, encoding, b"identity")
+    accepts_word(header, encoding, "identity")
 }
 
 /// True if the header allows `word`. `unless_excluded` is a word that is allowed unless the header excludes
 /// it.
-fn accepts_word(header: Option<&[u8]>, word: &[u8], unless_excluded: &[u8]) -> bool {
+fn accepts_word(header: Option<&[u8]>, word: &[u8], unless_excluded: &str) -> bool {
     let Some(header) = header else { return true };
     let named = list(header).map(weighted).find(|(name, _)| name.eq_ignore_ascii_case(word));
     let deciding = named.or_else(|| list(header).map(weighted).find(|(name, _)| *name == b"*"));
-    deciding.map_or(word.eq_ignore_ascii_case(unless_excluded), |(_, quality)| quality > 0)
+    deciding
+        .map_or(word.eq_ignore_ascii_case(unless_excluded.as_bytes()), |(_, quality)| quality > 0)
 }
 
 fn list(header: &[u8]) -> impl Iterator<Item = &[u8]> {

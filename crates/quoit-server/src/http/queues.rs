@@ -31,8 +31,8 @@ impl HttpConnection {
     pub(super) async fn queue(
         &mut self,
         request: &Request,
-        method: Method,
         name: &[u8],
+        method: Method,
         query: &[u8],
     ) -> Result<(), Refusal> {
         if method == Method::Post {

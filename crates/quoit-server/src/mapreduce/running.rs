@@ -9,6 +9,7 @@ use bytes::Bytes;
 use quoit_core::{Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, RequestError};
 use quoit_mapreduce::{BucketName, Generator, IndexTerms, Inputs, Job, JobFault, Outputs};
 use quoit_model::etf::Term;
+use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
 use std::io;
 use std::pin::pin;
@@ -146,15 +147,16 @@ fn inputs_of(inputs: Inputs) -> Result<JobInputs, JobEnd> {
                 IndexTerms::Range(first, last) => Terms::Range(first, last),
             };
             let selection = index_query::selection(&field, terms);
-            query(bucket, selection.map_err(index_query::QueryFault::Entry)?)
+            query(&bucket, selection.map_err(index_query::QueryFault::Entry)?)
         }
         Inputs::Generated(Generator::KeysWithPrefix(bucket, prefix)) => {
-            query(bucket, IndexSelection::Keys(KeyBounds::of_prefix(prefix)))
+            query(&bucket, IndexSelection::Keys(KeyBounds::of_prefix(prefix)))
         }
     })
 }
 
-fn query(bucket: BucketName, selection: IndexSelection) -> JobInputs {
+fn query(bucket: &BucketName, selection: IndexSelection) -> JobInputs {
     let BucketName { bucket_type, bucket } = bucket;
-    JobInputs::Query(Box::new(IndexQuery::new(bucket_type, bucket, selection)))
+    let bucket = BucketRef { bucket_type, bucket };
+    JobInputs::Query(Box::new(IndexQuery::new(bucket, selection)))
 }

@@ -64,9 +64,7 @@ macro_rules! asked {
 
 impl FoldParameters<'_> {
     fn range(&self) -> Result<RecordRange, Fault> {
-        let bucket = bucket_of(self.bucket_type, self.bucket);
-        let bucket_type = Bytes::copy_from_slice(bucket.bucket_type);
-        let mut range = RecordRange::all(bucket_type, self.bucket.clone());
+        let mut range = RecordRange::all(bucket_of(self.bucket_type, self.bucket));
         if let Some((first, last)) = &self.keys {
             range.first_key = first.as_ref().cloned().unwrap_or_default();
             range.last_key = (*last).clone();

@@ -11,7 +11,7 @@ use prost::Message;
 use quoit_core::{
     Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, ReadOptions, RequestError,
 };
-use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 use quoit_wire::messages::{
@@ -89,7 +89,7 @@ impl PbConnection {
         if let (IndexSelection::Keys(bounds), true) = (&mut selection, excludes_last) {
             bounds.end = request.range_max.clone();
         }
-        let mut query = new_query(bucket, selection);
+        let mut query = IndexQuery::new(bucket, selection);
         if let Some(pattern) = &request.term_regex {
             index_query::set_pattern(&mut query, pattern)?;
         }
@@ -165,7 +165,7 @@ impl PbConnection {
     pub(super) async fn fold_bucket(&mut self, request: RpbCSBucketReq) -> Result<(), Fault> {
         self.allowed(self.context.settings.jobs.stream_secondary_index, "stream_secondary_index")?;
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
-        let mut query = new_query(bucket, IndexSelection::Keys(fold_bounds(&request)));
+        let mut query = IndexQuery::new(bucket, IndexSelection::Keys(fold_bounds(&request)));
         query.sorted = true;
         self.restrict(&mut query, request.cover_context.as_ref())?;
         set_page(&mut query, request.max_results, request.continuation.as_ref())?;
@@ -278,14 +278,6 @@ fn match_bytes(each: &IndexMatch) -> usize {
         None => 0,
     };
     each.key.len() + term_bytes + ENTRY_BYTES
-}
-
-fn new_query(bucket: BucketRef<'_>, selection: IndexSelection) -> IndexQuery {
-    let bucket_type = match bucket.bucket_type {
-        DEFAULT_BUCKET_TYPE => Bytes::from_static(DEFAULT_BUCKET_TYPE),
-        other => Bytes::copy_from_slice(other),
-    };
-    IndexQuery::new(bucket_type, Bytes::copy_from_slice(bucket.bucket), selection)
 }
 
 fn set_page(

@@ -1,6 +1,6 @@
 //! Requests as they arrive: how much of a frame is read into memory, and how long it may take to arrive.
 
-use crate::arriving::{READ_BYTES_MAX, next_capacity};
+use crate::arriving::{ArrivingRequest, READ_BYTES_MAX};
 use crate::context::ServerContext;
 use crate::memory::{
     ConnectionMemory, MemoryReservation, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE,
@@ -135,7 +135,8 @@ impl Input {
         }
         let (arrived, room) = (self.bytes.len(), self.bytes.capacity() - self.bytes.len());
         if room < READ_BYTES.min(frame_bytes - arrived) {
-            let capacity = next_capacity(arrived, frame_bytes);
+            let request = ArrivingRequest { arrived_bytes: arrived, whole_bytes: frame_bytes };
+            let capacity = request.next_capacity();
             self.reservation.hold(REQUEST_COPIES * capacity)?;
             self.bytes.reserve(capacity - arrived);
         }

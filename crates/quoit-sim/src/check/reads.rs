@@ -103,10 +103,9 @@ impl Causes<'_> {
     /// of primaries count only the former primaries until the new ones are filled.
     fn have_quorums_met(&self, read: &Read, write: &Write) -> bool {
         let policy = self.history.keys[read.key.0 as usize];
-        let (counts, from_us, until_us) =
-            (&self.history.replica_counts, write.start_us, read.end_us);
-        !counts.changed_within(policy, from_us, until_us)
-            || read.reader == Reader::Strict && counts.only_raised(policy, from_us, until_us)
+        let (counts, between_us) = (&self.history.replica_counts, write.start_us..=read.end_us);
+        !counts.changed_within(policy, between_us.clone())
+            || read.reader == Reader::Strict && counts.only_raised(policy, between_us)
     }
 
     /// True if the write may have been on a single disk that was lost before the read ended.

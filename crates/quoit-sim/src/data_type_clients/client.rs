@@ -6,7 +6,7 @@ use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::requests::Quorums;
-use crate::run_context::{RunContext, answer_within_patience};
+use crate::run_context::{ClientNumber, RunContext, answer_within_patience};
 use bytes::Bytes;
 use quoit_core::{DataTypeRequest, DeleteRequest, FetchedDataType, ReplicatedStore, RequestError};
 use quoit_model::data_type::context::decode_context;
@@ -72,11 +72,11 @@ impl RunContext {
 }
 
 impl DataTypeClient {
-    /// Creates the client with a number, from 1.
+    /// Creates the client with a number.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: RunContext) -> Self {
-        let random = Random::new(seed, "data type client", number);
-        Self { place: format!("d{number}"), ground, random, known: BTreeMap::new() }
+    pub fn new(number: ClientNumber, seed: u64, ground: RunContext) -> Self {
+        let random = Random::new(seed, "data type client", number.0);
+        Self { place: format!("d{}", number.0), ground, random, known: BTreeMap::new() }
     }
 
     /// Sends `operation_count` requests, one after the other.

@@ -17,8 +17,15 @@ pub enum MachineFault {
     Start(usize),
     /// The process stalls (true), or runs again (false).
     Stall(usize, bool),
-    /// Messages of the first machine to the second are held back (true), or released (false).
-    Cut(usize, usize, bool),
+    /// Messages of one machine to another are held back, or released.
+    Cut {
+        /// Machine that sends them.
+        from: usize,
+        /// Machine for which they are meant.
+        to: usize,
+        /// True to hold them back.
+        is_cut: bool,
+    },
     /// Messages take up to this many microseconds from now on.
     Latency(u64),
     /// The wall clock jumps: from now on it is ahead by this many microseconds.
@@ -67,7 +74,7 @@ impl MachineFault {
             | Self::ColdReads(place, _)
             | Self::Upgrade(place)
             | Self::Rot(place, _) => Some(place),
-            Self::Cut(..) | Self::Latency(_) => None,
+            Self::Cut { .. } | Self::Latency(_) => None,
         }
     }
 
@@ -79,7 +86,7 @@ impl MachineFault {
             Self::Start(_)
                 | Self::Stop(_)
                 | Self::Stall(..)
-                | Self::Cut(..)
+                | Self::Cut { .. }
                 | Self::Latency(_)
                 | Self::SlowDisk(..)
                 | Self::HangDisk(..)

@@ -53,9 +53,10 @@ impl Planner<'_> {
         (machine + step) % self.machine_count
     }
 
-    /// Plans a fault of some machine that lasts from `at_us` to `end_us`. Clocks and bits stay wrong, and
-    /// hung disks and clean shutdowns have durations of their own.
-    pub(super) fn add(&mut self, trouble: Trouble, at_us: u64, end_us: u64) {
+    /// Plans a fault of some machine that lasts from the start of `lasts_us` to its end. Clocks and bits
+    /// stay wrong, and hung disks and clean shutdowns have durations of their own.
+    pub(super) fn add(&mut self, trouble: Trouble, lasts_us: Range<u64>) {
+        let Range { start: at_us, end: end_us } = lasts_us;
         let machine = self.machine();
         let (begin, end) = match trouble {
             Trouble::Process => (MachineFault::Kill(machine), Some(MachineFault::Start(machine))),
@@ -65,13 +66,11 @@ impl Planner<'_> {
             Trouble::Stall => {
                 (MachineFault::Stall(machine, true), Some(MachineFault::Stall(machine, false)))
             }
-            Trouble::Partition => return self.add_partition(machine, at_us, end_us),
+            Trouble::Partition => return self.add_partition(machine, at_us..end_us),
             Trouble::OneWay => {
                 let other = self.other_than(machine);
-                (
-                    MachineFault::Cut(machine, other, true),
-                    Some(MachineFault::Cut(machine, other, false)),
-                )
+                let cut = |is_cut| MachineFault::Cut { from: machine, to: other, is_cut };
+                (cut(true), Some(cut(false)))
             }
             Trouble::SlowNetwork => {
                 let latency_us = *self.random.pick(&[100_000, 500_000, 2_000_000]);
@@ -191,8 +190,8 @@ impl Planner<'_> {
         }
         let end_us = tempo.middle_us() + self.random.below(tempo.middle_us());
         for (from, to) in [(place, other), (other, place)] {
-            self.put(at_us, MachineFault::Cut(from, to, true));
-            self.put(end_us, MachineFault::Cut(from, to, false));
+            self.put(at_us, MachineFault::Cut { from, to, is_cut: true });
+            self.put(end_us, MachineFault::Cut { from, to, is_cut: false });
         }
     }
 
@@ -209,8 +208,8 @@ impl Planner<'_> {
                 let (place, start_us) = self.add_file_loss(at_us);
                 match self.random.below(10) {
                     0..4 => {}
-                    4..7 => self.add_absence_before(at_us, start_us, place),
-                    _ => self.add_forgetting_beside(at_us, start_us, place),
+                    4..7 => self.add_absence_before(at_us..start_us, place),
+                    _ => self.add_forgetting_beside(at_us..start_us, place),
                 }
             } else {
                 let age_us = self.random.within(COPY_AGES_US).min(at_us);
@@ -237,10 +236,11 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans the absence of a second machine before a machine loses data. The second machine misses what
-    /// the first one is about to lose, and comes back at about the same time, so that one of three copies
-    /// is left.
-    fn add_absence_before(&mut self, loss_us: u64, start_us: u64, forgetful: usize) {
+    /// Plans the absence of a second machine before the forgetful machine loses data, which is down for
+    /// `off_us`. The second machine misses what the first one is about to lose, and comes back at about the
+    /// same time, so that one of three copies is left.
+    fn add_absence_before(&mut self, off_us: Range<u64>, forgetful: usize) {
+        let Range { start: loss_us, end: start_us } = off_us;
         let place = self.other_than(forgetful);
         let away_us = loss_us.saturating_sub(self.random.within(AWAY_BEFORE_US));
         self.put(away_us, MachineFault::Kill(place));
@@ -255,16 +255,17 @@ impl Planner<'_> {
         self.add_loss(at_us, |place| MachineFault::LoseFiles(place, number))
     }
 
-    /// Plans a hung disk of a second machine before a machine loses data, and a loss of its power just
-    /// after the first one has gone down. The second machine has answered writes that it then forgets, and
-    /// no node has noted that it missed them.
-    fn add_forgetting_beside(&mut self, loss_us: u64, start_us: u64, forgetful: usize) {
+    /// Plans a hung disk of a second machine before the forgetful machine loses data, which is down for
+    /// `off_us`, and a loss of power just after the forgetful machine has gone down. The second machine has
+    /// answered writes that it then forgets, and no node has noted that it missed them.
+    fn add_forgetting_beside(&mut self, off_us: Range<u64>, forgetful: usize) {
+        let Range { start: loss_us, end: start_us } = off_us;
         let place = self.other_than(forgetful);
         let hung_us = loss_us.saturating_sub(self.random.within(HUNG_BEFORE_US));
         self.put(hung_us, MachineFault::HangDisk(place, true));
-        let off_us = loss_us + self.random.within_by_magnitude(FORGETS_AFTER_US);
-        self.put(off_us, MachineFault::PowerLoss(place));
-        let back_us = start_us.max(off_us) + self.random.within_by_magnitude(BACK_AFTER_US);
+        let outage_us = loss_us + self.random.within_by_magnitude(FORGETS_AFTER_US);
+        self.put(outage_us, MachineFault::PowerLoss(place));
+        let back_us = start_us.max(outage_us) + self.random.within_by_magnitude(BACK_AFTER_US);
         self.put(back_us, MachineFault::Start(place));
     }
 
@@ -289,25 +290,25 @@ impl Planner<'_> {
     }
 
     /// Plans a cut around one machine, or between two parts of the cluster.
-    fn add_partition(&mut self, machine: usize, at_us: u64, end_us: u64) {
+    fn add_partition(&mut self, machine: usize, lasts_us: Range<u64>) {
         let mut is_here: Vec<bool> =
             (0..self.machine_count).map(|other| other == machine).collect();
         if self.random.percent(40) {
             is_here.iter_mut().for_each(|here| *here |= self.random.percent(40));
         }
-        self.cut_apart(at_us, end_us, |place| is_here[place]);
+        self.cut_apart(lasts_us, |place| is_here[place]);
     }
 
     /// Plans a cut between the machines for which `is_here` returns true and the others.
-    pub(super) fn cut_apart(&mut self, at_us: u64, end_us: u64, is_here: impl Fn(usize) -> bool) {
+    pub(super) fn cut_apart(&mut self, lasts_us: Range<u64>, is_here: impl Fn(usize) -> bool) {
         for from in 0..self.machine_count {
             for to in 0..self.machine_count {
                 if is_here(from) != is_here(to) {
                     let cut = |at_us, is_cut| Planned {
                         at_us,
-                        fault: MachineFault::Cut(from, to, is_cut),
+                        fault: MachineFault::Cut { from, to, is_cut },
                     };
-                    self.planned.extend([cut(at_us, true), cut(end_us, false)]);
+                    self.planned.extend([cut(lasts_us.start, true), cut(lasts_us.end, false)]);
                 }
             }
         }

@@ -51,9 +51,9 @@ pub fn plan(
     while at_us < until_us {
         let end_us = at_us + planner.random.within(100_000..5_000_000);
         let trouble = *planner.random.pick(&troubles);
-        planner.add(trouble, at_us, end_us);
+        planner.add(trouble, at_us..end_us);
         let more_count = if rots(&trouble) { MORE_FLIPS } else { 0 };
-        (0..more_count).for_each(|_| planner.add(trouble, at_us, end_us));
+        (0..more_count).for_each(|_| planner.add(trouble, at_us..end_us));
         at_us += planner.random.below(pause_us_max);
     }
     planner.planned.sort_by_key(|planned| planned.at_us);
@@ -104,7 +104,7 @@ pub fn plan_later(
                 let machine = planner.machine();
                 let other = planner.other_than(machine);
                 let end_us = at_us + planner.random.within(LONG_CUTS_US);
-                planner.cut_apart(at_us, end_us, |place| place == machine || place == other);
+                planner.cut_apart(at_us..end_us, |place| place == machine || place == other);
             }
             Trouble::Blackout => planner.add_blackout(at_us),
             Trouble::LongStop => {
@@ -116,7 +116,7 @@ pub fn plan_later(
             Trouble::WrongStart => planner.add_wrong_start(at_us),
             trouble => {
                 let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
-                planner.add(trouble, at_us, end_us);
+                planner.add(trouble, at_us..end_us);
             }
         }
         at_us += planner.random.below(pause_us_max);

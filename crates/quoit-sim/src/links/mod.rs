@@ -18,9 +18,9 @@ use crate::run_context::RunContext;
 use crate::violation::{Fault, Violation};
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, ClusterDigests, ClusterQuestion, Difference, DifferenceDirection, OnlyIn,
-    QueueDefinition, QueueFilter, QueuePriority, QueueStatus, ReplicatedStore, SourceQueueSettings,
-    SourceQueues, differences,
+    ArcRange, ClusterDigests, ClusterQuestion, Difference, DifferenceDirection, FullSyncNumber,
+    OnlyIn, QueueDefinition, QueueFilter, QueuePriority, QueueStatus, ReplicatedStore,
+    SourceQueueSettings, SourceQueues, differences,
 };
 use quoit_store::compare::{HashRange, hour_of};
 use std::sync::Arc;
@@ -357,7 +357,7 @@ impl LinkTask {
     /// Compares the two clusters and queues the differences. Returns true if the sink lacked nothing, and
     /// `None` if the clusters could not be compared.
     async fn repair_once(&mut self) -> Option<bool> {
-        let check = self.random.number();
+        let check = FullSyncNumber(self.random.number());
         self.on_sources(|queues, now_us| queues.begin_full_sync(check, now_us));
         let (found, [from, to]) = compare(&self.ground, self.link, &mut self.random).await?;
         let lacks_nothing =
@@ -447,7 +447,7 @@ fn told(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::check_queues;
-    use crate::machine::{Disks, Machine, Use};
+    use crate::machine::{Disks, Machine, MachineRole, Use};
     use crate::orders::Orders;
     use crate::random::Random;
     use crate::run_context::RunContext;
@@ -459,9 +459,10 @@ mod tests {
     fn queues_of_a_node_that_does_not_serve_yet_are_not_empty() {
         let time = SimTime::default();
         let disks = || Disks::new(&mut Random::new(1, "disk", 0));
+        let role = |used| MachineRole { cluster: 0, used };
         let ground = |used| RunContext {
             cluster: None,
-            machines: Arc::new([Arc::new(Machine::new(0, 0, used, disks(), &time))]),
+            machines: Arc::new([Arc::new(Machine::new(0, role(used), disks(), &time))]),
             orders: Orders::default(),
             history: Arc::default(),
             data_types: Arc::default(),

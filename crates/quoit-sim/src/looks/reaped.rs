@@ -143,7 +143,7 @@ impl ReapedTombstones {
                 let &[n_val] = &history.replica_counts.in_force(*policy, now_us)[..] else {
                     continue;
                 };
-                let is_lowered = !history.replica_counts.only_raised(*policy, first_us, now_us);
+                let is_lowered = !history.replica_counts.only_raised(*policy, first_us..=now_us);
                 if has_lost_power || is_lowered || now_us - first_us > self.kept_us {
                     continue;
                 }

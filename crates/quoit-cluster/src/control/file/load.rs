@@ -5,7 +5,7 @@ use super::{
     KEY_NODE_ID, KEY_RING_SIZE, KEY_STARTS, LAYOUTS, MEMBERS, NODE, RULES,
 };
 use crate::change::Change;
-use crate::control::codec::{decode_bucket, decode_member, decode_rule, decode_type};
+use crate::control::codec::{EncodedEntry, decode_bucket, decode_member, decode_rule, decode_type};
 use crate::control::fence::Voters;
 use crate::error::OpenError;
 use crate::state::StoredState;
@@ -38,7 +38,7 @@ pub(crate) struct LoadedControlFile {
     pub(crate) whole: StoredState,
 }
 
-type Decode = fn(&[u8], &[u8]) -> Result<Change, String>;
+type Decode = fn(EncodedEntry<'_>) -> Result<Change, String>;
 type Bytes16 = [u8; 16];
 
 impl ControlFile {
@@ -161,8 +161,8 @@ impl ControlFile {
         let mut changes = Vec::new();
         for entry in table.iter().map_err(|error| fault(&error))? {
             let (name, value) = entry.map_err(|error| fault(&error))?;
-            let change = decode(name.value(), value.value()).map_err(|error| fault(&error))?;
-            changes.push(change);
+            let entry = EncodedEntry { key: name.value(), value: value.value() };
+            changes.push(decode(entry).map_err(|error| fault(&error))?);
         }
         Ok(changes)
     }
@@ -186,15 +186,17 @@ impl NodeValues<'_> {
     }
 }
 
-fn decode_bucket_row(key: &[u8], json: &[u8]) -> Result<Change, String> {
-    let (bucket_type, bucket) = key
+fn decode_bucket_row(entry: EncodedEntry<'_>) -> Result<Change, String> {
+    let (bucket_type, bucket) = entry
+        .key
         .split_first_chunk::<2>()
         .and_then(|(length, names)| names.split_at_checked(u16::from_be_bytes(*length).into()))
         .ok_or_else(|| "the name of a bucket is cut off".to_owned())?;
-    decode_bucket(BucketRef { bucket_type, bucket }, json)
+    decode_bucket(BucketRef { bucket_type, bucket }, entry.value)
 }
 
-fn decode_member_row(id: &[u8], value: &[u8]) -> Result<Change, String> {
+fn decode_member_row(entry: EncodedEntry<'_>) -> Result<Change, String> {
+    let EncodedEntry { key: id, value } = entry;
     let shown =
         Bytes16::try_from(id).map_or_else(|_| format!("{id:?}"), |id| NodeId(id).to_string());
     let message =

@@ -39,7 +39,7 @@ async fn the_last_node_of_a_cluster_that_another_founded_lets_no_strangers_in() 
     cluster.crash(1);
     for _ in 0..2 {
         let host = cluster.network.host("n9");
-        let settings = InternodeSettings::new(id(9), name(9), 99, 99);
+        let settings = InternodeSettings::new(id(9), name(9), 99, JitterSeed(99));
         let stranger = Internode::new(settings, host);
         stranger.set_cluster(Some(cluster.state(2).cluster_id()));
         stranger.set_peers(&[(id(2), address(2).into(), name(2).into())]);

@@ -21,8 +21,8 @@ mod voters;
 use super::settings;
 use crate::memory_network::MemoryNetwork;
 use crate::{
-    Addresses, ControlPlane, Internode, InternodeSettings, JoinError, LinkSecurity, NodeId,
-    Settings, State, seed_elections,
+    Addresses, ControlPlane, Internode, InternodeSettings, JitterSeed, JoinError, LinkSecurity,
+    NodeId, Settings, State, seed_elections,
 };
 use quoit_model::hash::Partition;
 use quoit_seam::FaultyDisk;
@@ -147,7 +147,8 @@ impl TestCluster {
         let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
         let control = Arc::new(control);
         let own_id = control.read().node_id();
-        let settings = InternodeSettings::new(own_id, name(number), self.boots, self.boots);
+        let settings =
+            InternodeSettings::new(own_id, name(number), self.boots, JitterSeed(self.boots));
         let security = self.security.get(&number).cloned().unwrap_or_default();
         let settings = InternodeSettings { versions, security, ..settings };
         let internode = Internode::new(settings, host);

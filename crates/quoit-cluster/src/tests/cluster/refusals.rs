@@ -83,7 +83,8 @@ async fn node_that_lost_its_disk_and_comes_under_its_old_name() {
     };
     let disk = Arc::new(cluster.node(3).disk.clone());
     let control = Arc::new(ControlPlane::open(disk, settings).unwrap());
-    let internode = Internode::new(InternodeSettings::new(id(9), name(3), 99, 99), host);
+    let internode =
+        Internode::new(InternodeSettings::new(id(9), name(3), 99, JitterSeed(99)), host);
     internode.serve(listener).unwrap();
     control.connect(&internode);
     cluster.nodes[2].process = Some(Process { control, _internode: internode });

@@ -114,7 +114,7 @@ async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
     let listener = host.bind(&address(3)).await.unwrap();
     let silent = InternodeSettings {
         versions: old().versions,
-        ..InternodeSettings::new(id(3), name(3), 99, 99)
+        ..InternodeSettings::new(id(3), name(3), 99, JitterSeed(99))
     };
     let silent = Internode::new(silent, host);
     silent.set_cluster(Some(cluster.state(1).cluster_id()));

@@ -84,7 +84,7 @@ pub(super) fn name(number: u8) -> String {
 
 /// Settings of the node with this number.
 pub(super) fn settings(number: u8) -> InternodeSettings {
-    InternodeSettings::new(id(number), name(number), u64::from(number), u64::from(number))
+    InternodeSettings::new(id(number), name(number), number.into(), JitterSeed(number.into()))
 }
 
 /// Starts a node of the test cluster at `HOST:1`. It serves and knows no peers.

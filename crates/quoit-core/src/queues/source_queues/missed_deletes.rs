@@ -5,6 +5,7 @@ use crate::queues::entry::VisitedCluster;
 use crate::queues::missed_deletes::FullSyncNumber;
 use crate::queues::queue::Queue;
 use quoit_planted::planted;
+use std::time::Duration;
 
 impl SourceQueues {
     /// True if a full-sync is configured, which brings deletes that no queue takes.
@@ -23,7 +24,7 @@ impl SourceQueues {
         let mut is_missed = false;
         for queue in state.queues.iter_mut().filter(|queue| self.is_of_full_sync(queue)) {
             is_missed |= queue.missed.span_us().is_none();
-            queue.missed.note(now_us, now_us);
+            queue.missed.note(now_us..=now_us);
         }
         if is_missed {
             state.miss(now_us);
@@ -33,10 +34,10 @@ impl SourceQueues {
     /// Notes that a full-sync of all records begins, on this node or another node of the cluster.
     pub fn begin_full_sync(&self, number: FullSyncNumber, now_us: u64) {
         // With a short retention a queue would otherwise become stale before its deletes are settled.
-        let settling_us_max = self.settings.retention_us() / 4;
+        let settling_max = Duration::from_micros(self.settings.retention_us() / 4);
         let mut state = self.state.lock();
         for queue in &mut state.queues {
-            queue.missed.begin_full_sync(number, now_us, settling_us_max);
+            queue.missed.begin_full_sync(number, now_us, settling_max);
         }
     }
 

@@ -14,6 +14,7 @@ use super::filter::QueueFilter;
 use super::journal::{Journal, QueueNumbers};
 use super::manifest::Manifest;
 use super::queue::{Queue, QueueCounts, QueueLengths};
+use crate::machine_boot::MachineBoot;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
@@ -69,12 +70,12 @@ impl SourceQueues {
     /// Creates queues that end with the process.
     #[must_use]
     pub fn in_memory(settings: SourceQueueSettings) -> Self {
-        let state = QueuesState::new(&settings, None, Manifest::default(), 0);
+        let state = QueuesState::new(&settings, None, Manifest::default(), MachineBoot(0));
         Self::of(settings, state)
     }
 
     /// Opens queues that are kept in a directory, with the entries that an earlier process left there.
-    /// `boot` identifies the boot of the machine: unsynced entries may be lost if it has changed.
+    /// Unsynced entries may be lost if the machine has booted since.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ impl SourceQueues {
     pub fn open(
         disk: Arc<dyn Disk>,
         settings: SourceQueueSettings,
-        boot: u64,
+        boot: MachineBoot,
     ) -> Result<Self, StoreError> {
         let (found, is_damaged) = Manifest::load(&*disk)?;
         let journal = Journal::open(disk)?;
@@ -189,7 +190,7 @@ impl SourceQueues {
             let is_missing = is_delete && (is_taken || self.is_of_full_sync(queue));
             if is_missing && !planted!(OverlooksMissedDeletes) {
                 is_missed |= queue.missed.span_us().is_none();
-                queue.missed.note(now_us, now_us);
+                queue.missed.note(now_us..=now_us);
             }
         }
         if is_missed {

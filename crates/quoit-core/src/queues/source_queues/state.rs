@@ -1,6 +1,7 @@
 //! State of the source queues, guarded by their lock.
 
 use super::{ChangeQueueError, SourceQueueSettings};
+use crate::machine_boot::MachineBoot;
 use crate::queues::entry::{EntrySequence, QueueEntry, QueuePriority};
 use crate::queues::filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueFilter};
 use crate::queues::journal::{Cursor, Journal, QueueNumber};
@@ -37,7 +38,7 @@ pub(super) struct QueuesState {
     pub(super) next: EntrySequence,
     pub(super) next_number: u32,
     pub(super) next_lease: u64,
-    pub(super) boot: u64,
+    pub(super) boot: MachineBoot,
     /// The manifest on the disk.
     pub(super) stored: Manifest,
 }
@@ -47,7 +48,7 @@ impl QueuesState {
         settings: &SourceQueueSettings,
         journal: Option<Journal>,
         found: Manifest,
-        boot: u64,
+        boot: MachineBoot,
     ) -> Self {
         let bounds = QueueBounds {
             object_count_max: settings.object_count_max,
@@ -127,7 +128,7 @@ impl QueuesState {
             let has_room = queue.has_room(QueuePriority::RealTime, true);
             if !has_room || full_sync_queue == Some(&queue.name) {
                 // The time is part of a file's name, which may be any.
-                queue.missed.note(since_us, since_us.saturating_add(UNNOTED_US_MAX));
+                queue.missed.note(since_us..=since_us.saturating_add(UNNOTED_US_MAX));
             }
         }
     }

@@ -42,8 +42,7 @@ async fn check(cluster: &Cluster, offset: usize) {
         }
         let (field, term) = (Bytes::from_static(b"n_int"), IndexTerm::integer(1));
         let selection = IndexSelection::Terms { field, min: term.clone(), max: term };
-        let bucket = Bytes::from_static(b"bucket");
-        let query = IndexQuery::new(Bytes::from_static(b"default"), bucket, selection);
+        let query = IndexQuery::new(BucketRef::untyped(b"bucket"), selection);
         let mut results = node.store.listings().query_index(query).await.unwrap();
         let mut found = 0;
         while let Some(chunk) = results.next().await.unwrap() {

@@ -41,8 +41,7 @@ fn number_of(cluster: &Cluster, entry: &CoverageEntry) -> usize {
 
 /// The keys of a part, as a node finds them.
 async fn part(cluster: &Cluster, node: usize, context: &[u8]) -> Vec<Bytes> {
-    let (bucket_type, bucket) = (Bytes::from_static(b"default"), Bytes::from_static(b"bucket"));
-    let mut query = IndexQuery::new(bucket_type, bucket, IndexSelection::Keys(KeyBounds::ALL));
+    let mut query = IndexQuery::new(BUCKET, IndexSelection::Keys(KeyBounds::ALL));
     let store = &cluster.nodes[node].store;
     store.listings().restrict(&mut query, context).unwrap();
     let mut results = store.listings().query_index(query).await.unwrap();

@@ -6,7 +6,7 @@ use quoit_core::{
     DeleteMode, DeleteRequest, FoldFound, FoldKind, FoldProgress, Method, RecordRange,
     RequestError, StoreSettings,
 };
-use quoit_model::key::KeyRef;
+use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::segments::{Segments, TreeSize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn at(number: usize) -> KeyRef<'static> {
 }
 
 fn bucket() -> RecordRange {
-    RecordRange::all("default".into(), "bucket".into())
+    RecordRange::all(BucketRef::untyped(b"bucket"))
 }
 
 fn between(first: usize, last: usize) -> RecordRange {
@@ -80,7 +80,7 @@ async fn every_record_counts_once_also_with_a_node_down() {
         assert_eq!(progress.siblings, BTreeMap::from([(1, COUNT as u64)]));
         assert_eq!(progress.sizes.values().sum::<u64>(), COUNT as u64);
     }
-    let mult = RecordRange::all("mult".into(), "bucket".into());
+    let mult = RecordRange::all(BucketRef { bucket_type: b"mult", bucket: b"bucket" });
     let (found, _) = fold(&cluster, 0, mult, FoldKind::ManySiblings(1)).await.unwrap();
     let named: Vec<_> = found.iter().map(|found| (&found.key[..], found.number)).collect();
     assert_eq!(named, [(&b"twice"[..], 2)]);
@@ -217,7 +217,7 @@ async fn tombstones_of_other_segments_are_not_reaped() {
 #[tokio::test(start_paused = true)]
 async fn a_fold_of_an_unknown_type_is_an_error() {
     let cluster = Cluster::of(1).await;
-    let range = RecordRange::all("nothing".into(), "bucket".into());
+    let range = RecordRange::all(BucketRef { bucket_type: b"nothing", bucket: b"bucket" });
     let folded = fold(&cluster, 0, range, FoldKind::ObjectStats).await;
     assert!(matches!(folded, Err(RequestError::NoSuchType(_))));
 }

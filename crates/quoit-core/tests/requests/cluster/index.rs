@@ -39,7 +39,7 @@ async fn put(cluster: &Cluster, name: &str, indexes: Vec<IndexEntry>) {
 }
 
 fn query(selection: IndexSelection) -> IndexQuery {
-    IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"bucket"), selection)
+    IndexQuery::new(BucketRef::untyped(b"bucket"), selection)
 }
 
 fn numbers(min: i128, max: i128) -> IndexQuery {

@@ -5,6 +5,7 @@ use quoit_core::{
     DeleteRequest, IndexQuery, IndexSelection, JobError, JobInputs, JobRun, JobSettings,
 };
 use quoit_mapreduce::{Datum, IndexTerms, Inputs, Job, Outputs, ScriptEngine, append_json};
+use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_script::{QuickJs, ScriptLimits};
 use serde_json::{Value, json};
@@ -46,7 +47,8 @@ async fn begin(cluster: &Cluster, inputs: Value, query: Value) -> Result<JobRun,
                 (_, IndexTerms::Range(first, last)) => KeyBounds::between(first, &last),
             };
             let selection = IndexSelection::Keys(bounds);
-            let query = IndexQuery::new(bucket.bucket_type, bucket.bucket, selection);
+            let bucket = BucketRef { bucket_type: &bucket.bucket_type, bucket: &bucket.bucket };
+            let query = IndexQuery::new(bucket, selection);
             JobInputs::Query(Box::new(query))
         }
         other => panic!("{other:?}"),

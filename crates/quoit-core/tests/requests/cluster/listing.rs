@@ -88,23 +88,25 @@ async fn listings_and_folds_are_counted_when_they_begin_and_when_they_end() {
     let store = &cluster.nodes[0].store;
     let active = |kind| store.stats().active(kind);
     let total = |counter| store.stats().snapshot().total(counter);
-    let range = |bucket_type: &'static str| RecordRange::all(bucket_type.into(), "bucket".into());
+    let of_type = |bucket_type: &'static str| BucketRef {
+        bucket_type: bucket_type.as_bytes(),
+        bucket: b"bucket",
+    };
+    let range = |bucket_type| RecordRange::all(of_type(bucket_type));
     let keys = store.listings().list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     let buckets = store.listings().list_buckets(b"default").await.unwrap();
     let fold =
         store.folds().begin(range("default"), FoldKind::ObjectStats, u64::MAX).await.unwrap();
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (2, 1));
-    let query = |bucket_type: &'static str| {
-        IndexQuery::new(bucket_type.into(), "bucket".into(), IndexSelection::Keys(KeyBounds::ALL))
-    };
+    let query =
+        |bucket_type| IndexQuery::new(of_type(bucket_type), IndexSelection::Keys(KeyBounds::ALL));
     let mut in_order = store.listings().list_keys_in_order(query("default")).await.unwrap();
     assert_eq!(in_order.next().await.unwrap(), None);
     let all_buckets = store.listings().fold_buckets().await.unwrap();
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (3, 2));
     drop((keys, buckets, fold, in_order, all_buckets));
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (0, 0));
-    let unknown = BucketRef { bucket_type: b"unknown", bucket: b"bucket" };
-    assert!(store.listings().list_keys(unknown).await.is_err());
+    assert!(store.listings().list_keys(of_type("unknown")).await.is_err());
     assert!(store.listings().list_buckets(b"unknown").await.is_err());
     assert!(store.listings().list_keys_in_order(query("unknown")).await.is_err());
     assert!(store.folds().begin(range("unknown"), FoldKind::ObjectStats, u64::MAX).await.is_err());
