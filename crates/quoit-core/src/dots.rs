@@ -212,7 +212,7 @@ impl DotSequence {
                 self.reserved.store(up_to, Ordering::Release);
             }
         }
-        // A counter beyond would be issued again after an unclean stop.
+        // A counter above the reserved ones would be issued again after an unclean stop.
         debug_assert!(
             counter <= self.reserved.load(Ordering::Acquire),
             "an event is issued after its counter was reserved on disk"

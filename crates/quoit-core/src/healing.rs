@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use tokio::sync::Notify;
 
-/// Largest number of records that wait to be healed. A record that finds no room is noted by the next
-/// request for it.
+/// Largest number of records that wait to be healed. While that many wait, further records are not noted; the
+/// next request for such a record notes it.
 const NOTED_COUNT_MAX: usize = 1_024;
 
 /// Encoded names of the damaged records that wait to be healed.

@@ -127,9 +127,8 @@ impl LocalNode {
         Guard::into_inner(self.topology_now())
     }
 
-    /// As [`LocalNode::topology`], after waiting until this node knows which peers are up, at most for
-    /// the timeout. Right after a start all peers look down, and fallbacks that know nothing would get
-    /// their votes.
+    /// As [`LocalNode::topology`], after waiting until this node knows which peers are up, at most for the
+    /// timeout. Right after a start all peers look down, and fallbacks without copies would get their votes.
     pub(crate) async fn settled_topology(&self, timeout_ms: Option<u32>) -> Arc<Topology> {
         if !self.internode.is_settled() {
             let limit = Duration::from_millis(u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)));

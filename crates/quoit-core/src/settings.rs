@@ -11,15 +11,16 @@ pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 /// Limits on objects and requests. Repair and replication are exempt from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most bytes of a stored object (`object.size.maximum`).
+    /// Maximum size of a stored object, in bytes (`object.size.maximum`).
     pub object_size_bytes_max: u64,
     /// Objects above this many bytes are logged (`object.size.warning_threshold`).
     pub object_size_bytes_warning: u64,
-    /// Most siblings of an object (`object.siblings.maximum`).
+    /// Maximum number of siblings of an object (`object.siblings.maximum`).
     pub sibling_count_max: u32,
     /// Objects with more siblings than this are logged (`object.siblings.warning_threshold`).
     pub sibling_count_warning: u32,
-    /// Most requests under way, counted separately for reads and writes (`max_concurrent_requests`).
+    /// Maximum number of requests under way, counted separately for reads and writes
+    /// (`max_concurrent_requests`).
     pub concurrent_request_count_max: u32,
 }
 
@@ -48,14 +49,14 @@ pub struct StoreSettings {
     pub blocking: Blocking,
     /// Limits on transfers of partitions at the start; operators can change them later.
     pub transfer_limits: TransferLimits,
-    /// Least share of the time in which transfers work, in percent, however slow requests are. With 100
+    /// Minimum share of the time in which transfers work, in percent, however slow requests are. With 100
     /// they never pause.
     pub transfer_share_min: TransferShareMin,
-    /// Most records that transfers read at once.
+    /// Maximum number of records that transfers read at once.
     pub page_records_max: PageRecordsMax,
     /// Settings of anti-entropy.
     pub exchanges: ExchangeSettings,
-    /// Most hints that are kept.
+    /// Maximum number of hints that are kept.
     pub hint_count_max: HintCountMax,
     /// Limits on reap records.
     pub reap_records: ReapRecordLimits,
@@ -63,7 +64,7 @@ pub struct StoreSettings {
     pub request_log: RequestLogSettings,
 }
 
-/// Least share of the time in which transfers work, in percent, from 1 to 100.
+/// Minimum share of the time in which transfers work, in percent, from 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransferShareMin(pub u8);
 
@@ -73,7 +74,7 @@ impl Default for TransferShareMin {
     }
 }
 
-/// Most records that transfers and replication read at once, from 1 to 256.
+/// Maximum number of records that transfers and replication read at once, from 1 to 256.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRecordsMax(pub usize);
 
@@ -83,7 +84,7 @@ impl Default for PageRecordsMax {
     }
 }
 
-/// Most hints that are kept. Each takes 32 bytes on disk and somewhat more in memory.
+/// Maximum number of hints that are kept. Each takes 32 bytes on disk and somewhat more in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HintCountMax(pub usize);
 
@@ -105,7 +106,7 @@ pub enum DeleteMode {
 }
 
 impl DeleteMode {
-    /// Least lifetime of a tombstone in milliseconds; `None` for ever.
+    /// Minimum lifetime of a tombstone in milliseconds; `None` for ever.
     pub(crate) const fn delay_ms(self) -> Option<u64> {
         match self {
             Self::Keep => None,
@@ -124,9 +125,9 @@ impl Default for DeleteMode {
 /// Limits on the transfers of a node. All can be changed while the node runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransferLimits {
-    /// Most partitions that are handed over at the same time, at least 1 (`transfer_limit`).
+    /// Maximum number of partitions that are handed over at the same time, at least 1 (`transfer_limit`).
     pub partition_count_max: u32,
-    /// Most bytes of objects that are handed over in a second; 0 for no limit (`transfer_rate`).
+    /// Maximum number of bytes of objects that are handed over per second; 0 for no limit (`transfer_rate`).
     pub bytes_per_sec_max: u64,
     /// True if the node takes records that other nodes hand over (`handoff.inbound`).
     pub inbound: bool,
@@ -145,12 +146,12 @@ impl Default for TransferLimits {
 pub struct ExchangeSettings {
     /// True if this node starts exchanges by itself (`anti_entropy`).
     pub active: bool,
-    /// Most exchanges that this node runs at the same time (`anti_entropy.concurrency_limit`).
+    /// Maximum number of exchanges that this node runs at the same time (`anti_entropy.concurrency_limit`).
     pub count_max: u32,
     /// Interval between the starts of exchanges, with each peer in turn
     /// (`anti_entropy.trigger_interval`).
     pub interval: Duration,
-    /// Bytes on disk that are read in a second to find damage; 0 for none (`verify_rate`).
+    /// Bytes on disk that are read per second to find damage; 0 for none (`verify_rate`).
     pub verified_bytes_per_sec: u64,
 }
 

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 
-/// Bytes of an encoded object that its front has at least, if it arrives encoded. The front of a plain
-/// object shows that it needs no pages; nearly all descriptions of objects fit.
+/// Minimum number of bytes in the front of an object that arrives encoded. The front has to show that a plain
+/// object needs no pages; nearly all descriptions of objects fit into this size.
 const FRONT_BYTES: usize = 1024;
 
 /// The front and the rest of an object as one buffer, of which `rest` becomes a part. Costs one copy.
@@ -19,7 +19,8 @@ pub(crate) fn join(front: &[u8], rest: &mut Bytes) -> Bytes {
     object
 }
 
-/// Appends an encoded object to `out`; if there is a `rest`, only the front, and leaves the rest there.
+/// Appends an encoded object to `out`. If there is a `rest`, appends only the front, and puts the other bytes
+/// into `rest`.
 #[inline]
 pub(crate) fn append(object: &Bytes, out: &mut Vec<u8>, rest: Option<&mut Bytes>) {
     match rest {

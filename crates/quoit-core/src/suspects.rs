@@ -1,7 +1,7 @@
 //! Suspected partitions: those in which this node may hold strays, and when it should walk through them.
 //!
-//! A walk is expensive and useless while all strays wait for primaries that are away. So a walk that left
-//! strays notes those primaries, and the next one begins when one of them is back or another stray is
+//! A walk is expensive and useless while all strays wait for primaries that can't be reached. So a walk that
+//! left strays notes those primaries, and the next one begins when one of them is back or another stray is
 //! written.
 //!
 //! The set also answers other members' questions for the retirement of reap records (`crate::reaper`): an

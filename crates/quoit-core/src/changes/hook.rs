@@ -18,12 +18,12 @@ use tokio::time::{MissedTickBehavior, interval};
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ChangeFeeds {
-    /// Feeds over a log; without a log no bucket has a feed.
+    /// Creates the change feeds over a node's log. Without a log, no bucket has a feed.
     pub(crate) fn new(local: &Arc<LocalNode>, log: Option<ChangeLog>) -> Arc<Self> {
         Arc::new(Self { local: Arc::clone(local), log: log.map(Arc::new) })
     }
 
-    /// Log of this node; `None` if records end with the process.
+    /// Returns this node's log; `None` if the node keeps its records in memory only.
     #[must_use]
     pub const fn log(&self) -> Option<&Arc<ChangeLog>> {
         self.log.as_ref()
@@ -46,7 +46,7 @@ impl ChangeFeeds {
                 .head(at)
                 .is_ok_and(|meta| meta.is_some_and(|meta| meta.tombstone)),
         };
-        // Clients read data types with contexts of another kind, so the event has none.
+        // Clients of data types use contexts of another format, so the change carries no context.
         let context = match (props.datatype, written) {
             (Some(_), _) => None,
             (None, WrittenObject::Encoded(written)) => context_of(&written.object),

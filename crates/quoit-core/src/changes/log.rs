@@ -31,22 +31,23 @@ impl Default for ChangeFeedSettings {
     }
 }
 
-/// Figures of a node's log.
+/// Statistics of a node's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChangeFeedStatus {
     /// Bytes of its files.
     pub bytes: u64,
-    /// Time at which the oldest file was begun, microseconds since 1970; `None` for an empty log.
+    /// Time at which the oldest file was created, microseconds since 1970; `None` for an empty log.
     pub oldest_us: Option<u64>,
     /// Number of writes appended since the start.
     pub appended_count: u64,
-    /// Number of writes since the start that the disk refused. Readers learn of the gap.
+    /// Number of writes since the start that the log lost because the disk failed. Readers get an error that
+    /// reports the gap.
     pub lost_count: u64,
     /// Number of changes that readers have received from this node's streams since the start.
     pub told_count: u64,
 }
 
-/// Place from which a reader goes on.
+/// Point in a node's log at which a reader starts or continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadFrom {
     Oldest,
@@ -55,7 +56,7 @@ pub(super) enum ReadFrom {
     Place(LogPlace),
 }
 
-/// A place in the log of a node.
+/// An offset in the log of a node, with the number of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogPlace {
     /// Number of the log. It changes when entries are lost.
@@ -66,7 +67,7 @@ pub(super) struct LogPlace {
 /// Entries of the log.
 #[derive(Debug)]
 pub(super) struct LogRead {
-    /// Entries, each with the place after it.
+    /// Entries, each with the offset at which the next entry begins.
     pub(super) entries: Vec<(JournalEntry, Cursor)>,
     pub(super) begin: LogPlace,
     pub(super) next: LogPlace,
@@ -75,18 +76,19 @@ pub(super) struct LogRead {
     pub(super) complete_us: u64,
 }
 
-/// A place that the log does not have, or has no more.
+/// Error for an offset whose entries the log has removed or lost.
 #[derive(Debug)]
 pub(super) struct LogGap {
     pub(super) text: String,
-    /// Place from which a reader goes on if it accepts the gap.
+    /// Offset from which a reader continues if it accepts the gap.
     pub(super) resume: LogPlace,
 }
 
 struct ChangeLogState {
     journal: Journal,
     log: u64,
-    /// Time of the last entry or, if later, time up to which a reader was told that it has everything.
+    /// The later of two times: that of the last entry, and that up to which a reader was told that no entry
+    /// is missing.
     last_us: u64,
     is_closed: bool,
     has_failed: bool,
@@ -125,7 +127,7 @@ impl ChangeLog {
     ) -> Result<Self, StoreError> {
         let found = ChangeLogNote::load(&*disk)?;
         let journal = Journal::open(Arc::clone(&disk))?;
-        // Unsynced entries may have gone with a power cut. Then the log gets another number.
+        // A power cut may have lost unsynced entries. In that case the log gets another number.
         let whole = found.filter(|note| note.is_stopped || note.boot == boot);
         let log = whole.map_or(entropy, |note| note.log).max(1);
         let stored = ChangeLogNote { log, boot, is_stopped: false };
@@ -155,7 +157,8 @@ impl ChangeLog {
         let time_us = now_us.max(state.last_us + 1);
         state.last_us = time_us;
         let entry = QueueEntry {
-            // Times grow with every entry, so a time also finds the file of an entry.
+            // Each entry has a later time than all entries before it, so a time also finds the file of an
+            // entry.
             sequence: EntrySequence(time_us),
             key,
             reference: EntryReference::Change { is_delete, context },
@@ -224,7 +227,7 @@ impl ChangeLog {
         let log = begin.log;
         let read = reader.read()?;
         if read.has_lost {
-            // The next change begins another file, and readers go on with that.
+            // The next change begins another file, and readers continue with that file.
             self.state.lock().journal.tell_loss(begin.cursor);
             let text = "a file of the node's log is damaged".to_owned();
             let cursor = reader.next_file().unwrap_or(read.next);
@@ -265,7 +268,7 @@ impl ChangeLog {
         }
     }
 
-    /// Syncs the log, and removes files that are too old or too many. Blocks.
+    /// Syncs the log, and removes the files that exceed the limits on age and size. Blocks the thread.
     ///
     /// # Errors
     ///
@@ -311,7 +314,7 @@ impl ChangeLog {
         Ok(())
     }
 
-    /// Notes that the process stops in good order. Nothing is appended afterwards.
+    /// Records on disk that the process stopped cleanly. Nothing is appended afterwards.
     ///
     /// # Errors
     ///

@@ -28,6 +28,6 @@ use std::sync::Arc;
 /// The change feeds of a node. Shared; every method takes `&self`.
 pub struct ChangeFeeds {
     local: Arc<LocalNode>,
-    /// `None` if records end with the process.
+    /// `None` if the node keeps its records in memory only.
     log: Option<Arc<ChangeLog>>,
 }

@@ -1,4 +1,4 @@
-//! File that holds the number of a node's log, and whether the process stopped in good order.
+//! File that holds the number of a node's log, and whether the process stopped cleanly.
 //!
 //! ```text
 //! quoit change log 1

@@ -1,5 +1,5 @@
-//! Positions of readers: a place in the log of each node. Numbers are little-endian; to clients a
-//! position is opaque text.
+//! Positions of readers: an offset in the log of each node. Numbers are little-endian. Clients treat a
+//! position as opaque text.
 //!
 //! ```text
 //!  0  1  format 1

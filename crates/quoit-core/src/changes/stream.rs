@@ -30,7 +30,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Time in which nodes have to answer; after it the stream goes on without them.
+/// Time in which nodes have to answer. After it the stream continues without those that have not answered.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time in milliseconds that this node has to find out which nodes are up.
 const SETTLE_TIMEOUT_MS: u32 = 5_000;
@@ -133,7 +133,7 @@ pub enum ChangeFeedError {
     Gap {
         /// The cause.
         text: String,
-        /// Position from which a reader goes on if it accepts the gap.
+        /// Position from which a reader continues if it accepts the gap.
         resume: Vec<u8>,
     },
     /// The request failed.
@@ -145,7 +145,7 @@ pub enum ChangeFeedError {
 struct NodeFeed {
     id: NodeId,
     name: Arc<str>,
-    /// Place of the next question.
+    /// Offset at which the next request for changes begins.
     next: Option<LogPlace>,
     waiting: VecDeque<FeedChange>,
     /// Every later change of the node has a later time than this.
@@ -159,8 +159,8 @@ pub struct ChangeStream {
     feeds: Arc<ChangeFeeds>,
     query: ChangeQuery,
     position: FeedPosition,
-    /// Time from which nodes are read that the position does not contain; `None` for their oldest
-    /// change.
+    /// Nodes that the position does not contain are read from this time on; `None` to read them from their
+    /// oldest change.
     since_us: Option<u64>,
     nodes: BTreeMap<NodeMark, NodeFeed>,
 }
@@ -226,7 +226,7 @@ impl ChangeStream {
     ///
     /// If changes are missing, the feed was switched off, or this node's log can't be read.
     pub async fn next(&mut self) -> Result<ChangeBatch, ChangeFeedError> {
-        // Right after its start a node takes all peers for dead.
+        // Right after its start a node considers all peers down.
         let _ = self.feeds.local.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
         loop {
             let period = self.feeds.feed_period(&self.query)?;
@@ -310,7 +310,7 @@ impl ChangeStream {
         }
     }
 
-    /// Asks each node of which no change is waiting.
+    /// Requests changes from each node of which no change is waiting to be emitted.
     async fn ask(&mut self) -> Result<(), ChangeFeedError> {
         let own = self.feeds.local.state().node_id();
         let (mut replies, mut asked, mut own_mark) = (Replies::new(), Vec::new(), None);
@@ -370,8 +370,8 @@ impl ChangeStream {
             return Err(self.gap(&text));
         }
         if let Some(begin) = told.begin.map(of_wire) {
-            // The position holds where reading of this node's log began, even before a change of it is
-            // emitted.
+            // The position contains the offset at which reading of this node's log began, even before a
+            // change from that log is emitted.
             self.position.places.entry(mark).or_insert(begin);
         }
         node.is_reached = true;

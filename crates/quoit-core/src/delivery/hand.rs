@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep};
 
 /// Largest size of the objects in one message, in bytes. A single larger object has a message of its own.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
-/// Time that the receiver has for an answer, in which it reads, merges and syncs.
+/// Timeout for the receiver's answer. The receiver reads, merges and syncs in this time.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause before a busy node is asked again.
@@ -60,10 +60,10 @@ pub(crate) enum TransferError {
         /// Name of the receiver.
         to: Arc<str>,
     },
-    /// An operator has switched off that this node sends records.
+    /// An operator has switched off outbound transfers on this node.
     #[error("handing over is switched off (handoff.outbound)")]
     SwitchedOff,
-    /// The receiver already stages as many large records as it may.
+    /// The receiver already stages the maximum number of large records.
     #[error("{to} has no room for another large set or map at present")]
     NoRoom {
         /// Name of the receiver.
@@ -140,8 +140,8 @@ impl RecordDelivery {
         let wanted = self.offer(peer, partition, records, clocks).await?;
         let offered_for = began.elapsed();
         let handed = self.deliver_wanted(peer, partition, wanted).await?;
-        // This rest does not come before the delivery: records that wait are likely to be written again
-        // meanwhile.
+        // The sender rests after the delivery and not before it, because clients are likely to write the
+        // offered records again in the meantime.
         self.yielding.rest_after(offered_for).await;
         Ok(handed)
     }
@@ -323,7 +323,7 @@ impl RecordDelivery {
             expires_at_secs: record.meta.expires_at_secs,
             indexed: record.meta.indexed,
             rule: rule.into(),
-            // Frames, and objects with them, are smaller than 4 GB.
+            // Frames are smaller than 4 GB, and so are the objects in them.
             size_bytes: length_u32(record.value.len()),
         }
     }

@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 
 /// A node's report on the records that it may hold without being a primary.
 pub(crate) struct UnsettledReport {
-    /// Number of the answer, from 1 on.
+    /// Number of the report, counted from 1.
     pub(crate) number: u64,
-    /// Version of the control plane's state by which the node distinguishes strays.
+    /// Version of the control plane's state by which the node decided which records are strays.
     pub(crate) state_version: u64,
     /// The partitions that are not settled.
     pub(crate) partitions: BTreeSet<Partition>,
@@ -32,8 +32,8 @@ impl RecordDelivery {
     /// may have held some at any time since its answer number `since` (0 for now only). While layouts
     /// change, returns all partitions.
     pub(crate) fn unsettled_since(&self, since: u64) -> UnsettledReport {
-        // Staged pages are read before suspicions: pages that are finished in between become a stray,
-        // which is then suspected.
+        // Staged pages are listed before suspected strays. If a staging ends in between, its record may be a
+        // stray, and the later list has its partition.
         let mut partitions = self.stagings.partitions();
         let state = self.local.state();
         let (number, suspected, state_version) = {

@@ -1,4 +1,4 @@
-//! Hands over large sets and maps page by page, to a node that has nothing of them.
+//! Hands over large sets and maps page by page, to a node that has no copy of them.
 //!
 //! 1. The sender opens a staging on the receiver, which keeps the pages aside.
 //! 2. It sends all pages as they are stored, some at a time, while clients write. Then it compares the
@@ -39,18 +39,18 @@ pub(crate) const STAGED_BYTES_MAX: usize = 256 << 10;
 /// Number of passes in which pages are read while clients write. After that, they are read while writers
 /// wait.
 const PASS_COUNT: usize = 2;
-/// Time after which the sender sends a sign of life. A receiver that hears nothing for longer gives the
-/// sender up.
+/// Maximum time between two messages of the sender. After it, an empty message tells the receiver that the
+/// sender is alive. A receiver that gets no message for longer drops the staging.
 const SIGN_INTERVAL: Duration = Duration::from_secs(15);
-/// Pause before a receiver without room is asked again.
+/// Pause before a receiver that can't stage another record yet is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
-/// Number of times that it is asked before other records have their turn.
+/// Number of times that such a receiver is asked before the sender continues with other records.
 const BUSY_COUNT_MAX: usize = 30;
 
 /// Result of sending a record page by page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SentInPages {
-    /// The receiver has the record on its disk. This took so many bytes.
+    /// The receiver has the record on its disk. Holds the number of bytes that were sent.
     Done(u64),
     /// The receiver has another version in pages: the two have to be compared by ranges.
     InPages,
@@ -81,7 +81,7 @@ struct Sending<'p> {
     key: Bytes,
     /// The receiver's number of the staging.
     staging: u64,
-    /// Time of the last message to the receiver.
+    /// Time at which the last message was sent to the receiver.
     told_at: Instant,
     /// Bytes sent so far.
     byte_count: u64,
@@ -131,7 +131,8 @@ impl RecordDelivery {
         sent.or_else(no_pages)
     }
 
-    /// Asks the receiver for room, until it has some, or until other records should have their turn.
+    /// Asks the receiver to open a staging. If the receiver is busy, repeats that up to [`BUSY_COUNT_MAX`]
+    /// times.
     async fn open_staging(
         &self,
         peer: &Peer,
@@ -160,7 +161,7 @@ impl RecordDelivery {
         }
     }
 
-    /// Sends all pages until they are those of one version, and then the root.
+    /// Sends pages until the receiver has all pages of one version of the record, and then sends the root.
     async fn send_pages(&self, sending: &mut Sending<'_>) -> Result<SentInPages, TransferError> {
         let begun = self.on_record(sending, Records::begin_sending).await?;
         let Some(mut sent) = begun else { return Ok(SentInPages::Whole) };
@@ -243,7 +244,8 @@ impl RecordDelivery {
         Ok(())
     }
 
-    /// Waits as the rate demands. Meanwhile, empty messages tell the receiver that more pages will come.
+    /// Waits as the rate limit requires. Meanwhile, empty messages tell the receiver that more pages will
+    /// come.
     async fn wait_with_signs(
         &self,
         sending: &mut Sending<'_>,
@@ -311,7 +313,7 @@ impl RecordDelivery {
         })
     }
 
-    /// Runs a step on this node's copy that reads much, with the time that requests leave.
+    /// Runs a step that reads much of this node's copy, on a thread of low priority.
     async fn on_record<T: Send + 'static>(
         &self,
         sending: &Sending<'_>,
@@ -326,8 +328,8 @@ impl RecordDelivery {
         Ok(self.local.settings.blocking.behind(on_record).await?)
     }
 
-    /// Returns the whole of a record that a fold has returned; `None` if it is gone, or its pages are
-    /// damaged. In the latter case another node that has the record hands it over.
+    /// Returns a record that a fold has returned as a whole object; `None` if the record is gone or its pages
+    /// are damaged. If they are damaged, another node that has the record hands it over.
     pub(crate) async fn whole_record(
         &self,
         partition: Partition,

@@ -12,8 +12,8 @@
 pub(super) const SAMPLES_MIN: u64 = 10;
 /// Ratio to the calm latency up to which latencies are tolerated.
 const TOLERATED_RATIO: f64 = 1.25;
-/// Latency in microseconds that is tolerated in addition: differences that small come and go by
-/// themselves.
+/// Latency in microseconds that is tolerated in addition: differences this small also occur without
+/// transfers.
 const TOLERATED_US: f64 = 250.0;
 /// Weight of the newest interval in a mean, from 0 to 1.
 #[derive(Clone, Copy)]
@@ -28,8 +28,8 @@ const CALM_WEIGHT: NewestWeight = NewestWeight(0.2);
 const LEAST_WEIGHT: NewestWeight = NewestWeight(0.002);
 /// Growth of the share in an interval without pressure, as a part of the whole time.
 const SHARE_STEP: f64 = 1.0 / 16.0;
-/// Largest growth as a part of the share itself. Otherwise a share at the minimum would at once become
-/// several times as large.
+/// Largest growth as a part of the share itself. Without this limit, one step would make a share at the
+/// minimum several times as large.
 const SHARE_STEP_OF_SMALL: f64 = 0.25;
 
 /// Amount of data that transfers moved in an interval.

@@ -30,7 +30,7 @@ pub struct ActiveTransfer {
     pub kind: Kind,
     /// Receiver; `None` for strays, which go to all primaries.
     pub to: Option<NodeId>,
-    /// Number of records that the receivers lacked and have got.
+    /// Number of records that the receivers lacked and have received.
     pub record_count: u64,
     /// Bytes of their objects.
     pub byte_count: u64,
@@ -47,7 +47,7 @@ impl ActiveTransfer {
         if self.elapsed_secs > 0.0 { self.byte_count as f64 / self.elapsed_secs } else { 0.0 }
     }
 
-    /// Returns the seconds that remain at this rate; `None` if that can't be told yet.
+    /// Returns the seconds that remain at this rate; `None` if they can't be estimated yet.
     #[must_use]
     pub fn remaining_secs(&self) -> Option<f64> {
         let known = self.fraction > 0.0 && self.elapsed_secs > 0.0;
@@ -62,8 +62,8 @@ pub struct WaitingHints {
     pub to: NodeId,
     /// Number of single records.
     pub record_count: u64,
-    /// Number of other partitions that the node has missed as a whole, because there were too many single
-    /// records.
+    /// Number of other partitions for which the single records were too many. The node counts as having
+    /// missed all records of these partitions.
     pub partition_count: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct TransferStats {
     /// Part of the time in which transfers work, above 0 up to 1. It is less than 1 while requests of
     /// clients take longer than usual, here or at a receiver.
     pub share: f64,
-    /// Number of partitions that may have strays. Mostly these wait for a primary that is down.
+    /// Number of partitions that may have strays. Most of these strays wait for a primary that is down.
     pub stray_partition_count: u64,
     /// Number of records handed over since the start.
     pub record_count: u64,
@@ -109,8 +109,8 @@ pub(super) struct TransferProgress {
     began: Instant,
     record_count: AtomicU64,
     byte_count: AtomicU64,
-    /// Identity up to which the walk is done. Identities are evenly spread, so it tells the part of the
-    /// partition that is done.
+    /// Identity up to which the walk is done. Identities are evenly spread, so this shows which part of the
+    /// partition is done.
     reached: AtomicU64,
 }
 

@@ -1,9 +1,9 @@
 //! Hands reap records to other primaries: with a copy that they get, and when they turn out to have
 //! missed a reap.
 //!
-//! A node whose data directory went back in time may have values again that were deleted and reaped
-//! meanwhile, and it can't know that. If anti-entropy or a transfer brings such a value to a primary that
-//! still has the reap record, the primary keeps the value out and sends the reap record back. The sender
+//! A node whose data directory was restored from an older copy may hold values that were deleted and reaped
+//! since. The node itself can't detect that. If anti-entropy or a transfer brings such a value to a primary
+//! that still has the reap record, the primary rejects the value and sends the reap record back. The sender
 //! then removes its value. To another cluster the tombstone is sent once more.
 
 use super::RecordDelivery;
@@ -14,8 +14,8 @@ use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::sync::Arc;
 
 impl RecordDelivery {
-    /// Hands reap records to another node. When this returns, the node has them on its disk, and no
-    /// values any more that they cover.
+    /// Hands reap records to another node. When this returns, the node has them on its disk, and has removed
+    /// the values that they cover.
     pub(crate) async fn hand_reap_records(
         &self,
         peer: &Peer,
@@ -34,8 +34,8 @@ impl RecordDelivery {
         Ok(())
     }
 
-    /// Sends a node the reap records of records of which it is a primary, because it has missed the
-    /// reaps. If the call fails, the next comparison of the copies leads here again.
+    /// Sends a node the reap records of records of which it is a primary, because it has missed the reaps. If
+    /// the call fails, the next comparison of the copies repeats it.
     pub(crate) async fn tell_missed_reaps(
         self: &Arc<Self>,
         node: NodeId,

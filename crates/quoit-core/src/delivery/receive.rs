@@ -78,7 +78,7 @@ impl RecordDelivery {
         Ok(wanted)
     }
 
-    /// True if this node's copy supersedes an object with that clock. False if that can't be told.
+    /// True if this node's copy supersedes an object with that clock. False if that can't be decided.
     fn has_superseded(&self, at: &RecordAt<'_>, clock: &Bytes) -> bool {
         let Ok(clock) = Object::decode_clock(clock) else { return false };
         let Some(object) = self.local.records.object_at_hand(at, Access::Wait) else {
@@ -159,6 +159,6 @@ impl RecordDelivery {
 struct TakenRecords {
     /// Ticket whose sync covers all writes.
     ticket: Option<Ticket>,
-    /// Reap records that kept delivered values out.
+    /// Reap records because of which delivered values were rejected.
     kept_out_by: Vec<ReapRecord>,
 }

@@ -1,10 +1,10 @@
 //! Makes transfers yield to the requests of clients: they rest while requests take longer than usual,
 //! here or at a receiver.
 //!
-//! While something moves, the node compares the 99th percentile of its requests with the usual one, four
-//! times a second ([`super::pressure`]). Receivers report their pressure in their answers. The highest
-//! pressure decides the share of the time in which transfers work. Senders rest after each page, offer
-//! and batch accordingly.
+//! While records move, the node compares the 99th percentile of its requests with the usual one, four times a
+//! second ([`super::pressure`]). Receivers report their pressure in their answers. The highest pressure
+//! decides the share of the time in which transfers work. Senders rest after each page, offer and batch
+//! accordingly.
 
 use super::RecordDelivery;
 use super::pressure::{LatencyJudge, SAMPLES_MIN, TransferActivity, WorkingShare};
@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Time between two looks at latencies while something moves.
+/// Interval at which latencies are compared while records move.
 const MOVING_INTERVAL: Duration = Duration::from_millis(250);
-/// Time between two looks while nothing moves, to learn the usual latencies.
+/// Interval at which latencies are measured while no records move, to learn the usual ones.
 const CALM_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which a receiver's pressure counts, and for which the node counts as receiving after a
 /// message.
@@ -40,11 +40,11 @@ struct YieldingState {
     /// A judge for each kind of requests.
     judges: [LatencyJudge; KINDS.len()],
     share: WorkingShare,
-    /// Highest pressure that receivers have reported since the last look, with the time of the report.
+    /// Highest pressure that receivers have reported since the last comparison, with the time of the report.
     told: Option<(Instant, f64)>,
-    /// Time of the last message by which another node handed something over.
+    /// Time of the last message with which another node handed records over.
     received_at: Option<Instant>,
-    /// Time of the last such message by a node whose transfers do more than the minimum.
+    /// Time of the last such message from a node whose transfers do more than the minimum.
     pressed_at: Option<Instant>,
 }
 
@@ -96,7 +96,7 @@ impl Yielding {
         stride
     }
 
-    /// Rests after work of this duration, as the present share says.
+    /// Rests after work of this duration, for as long as the present share requires.
     pub(crate) async fn rest_after(&self, worked: Duration) {
         let share = self.share();
         if share < 1.0 {
@@ -205,7 +205,7 @@ impl RecordDelivery {
     }
 }
 
-/// Returns the 99th percentile of each kind of requests between two looks, in microseconds; `None` if
+/// Returns the 99th percentile of each kind of requests between two snapshots, in microseconds; `None` if
 /// there were fewer than [`SAMPLES_MIN`] requests.
 fn high_percentiles(
     before: &HistogramSnapshot<{ KINDS.len() }>,

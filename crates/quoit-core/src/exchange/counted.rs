@@ -14,7 +14,7 @@ use std::mem;
 /// Largest number of records that are known. Further ones are replaced as well, but not counted.
 const KNOWN_COUNT_MAX: usize = 131_072;
 
-/// A damaged record, as far as it is known: its partition and its tag.
+/// The name under which damage is counted: the partition and the tag of the record.
 pub(super) type DamagedName = (Partition, Tag);
 
 /// Damaged records that were counted and not replaced.
@@ -23,16 +23,17 @@ pub(super) struct CountedDamage(Mutex<KnownDamage>);
 
 #[derive(Default)]
 struct KnownDamage {
-    /// Records that were met since the last round of verification ended.
+    /// Records that were found since the last round of verification ended.
     recent: BTreeSet<DamagedName>,
-    /// Records that were met in the round before, and not since.
+    /// Records that were found in the round before, and not since.
     former: BTreeSet<DamagedName>,
-    /// True if a record was met for which there was no room. Such records may wait without being known.
+    /// True if a record was found while the sets were full. Records that wait for repair may then be missing
+    /// from the sets.
     has_unknown: bool,
 }
 
 impl CountedDamage {
-    /// Notes records that were met, and returns the number of those that were not counted before.
+    /// Notes records that were found, and returns the number of those that were not counted before.
     pub(super) fn note(&self, met: &[DamagedName]) -> usize {
         let mut known = self.0.lock();
         let KnownDamage { recent, former, has_unknown } = &mut *known;
@@ -65,8 +66,8 @@ impl CountedDamage {
         count
     }
 
-    /// Keeps those of the waiting records that were not replaced meanwhile. Keeps all of them if some may be
-    /// records for which there was no room.
+    /// Keeps those of the waiting records that were not replaced meanwhile. If the sets were full, keeps all
+    /// of them, because some may be missing from the sets.
     pub(super) fn retain(&self, waiting: &mut BTreeSet<DamagedName>) {
         let known = self.0.lock();
         let KnownDamage { recent, former, has_unknown } = &*known;
@@ -75,8 +76,8 @@ impl CountedDamage {
         }
     }
 
-    /// Forgets records that a round of verification, which reads all data, has not met: a write has replaced
-    /// them.
+    /// Forgets records that a round of verification, which reads all data, has not found: a write has
+    /// replaced them.
     pub(super) fn end_round(&self) {
         let mut known = self.0.lock();
         known.former = mem::take(&mut known.recent);

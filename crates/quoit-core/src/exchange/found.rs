@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Pause between two looks for damaged records.
+/// Interval at which the engine is asked for damaged records.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// Number of looks after which records that could not be healed are tried again.
+/// Number of these intervals after which records that could not be healed are tried again.
 const RETRY_LOOKS: u32 = 10;
-/// Largest number of records that wait for their replicas. Further ones are noted again when the engine
-/// meets them again.
+/// Largest number of records that wait for their replicas. Further ones are noted when the engine finds them
+/// again.
 const WAITING_COUNT_MAX: usize = 16_384;
 
 impl AntiEntropy {
@@ -28,7 +28,7 @@ impl AntiEntropy {
             looks += 1;
             let mut damaged: BTreeSet<_> =
                 self.local.engine.take_found_damage().into_iter().collect();
-            // Those that wait are tried again with the others, however often the engine meets them.
+            // Records that wait already are tried again with the others, however often the engine finds them.
             damaged.retain(|record| !waiting.contains(record));
             if !damaged.is_empty() {
                 self.healing.met.notify_one();

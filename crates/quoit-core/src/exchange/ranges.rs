@@ -8,9 +8,9 @@
 //! 3. It sends its own items in these ranges to the other node, unless the other copy has seen all of
 //!    them. A copy in another cluster is only read.
 //!
-//! If a copy has changed between the steps, the attempt counts as stale and is repeated,
-//! [`ATTEMPT_COUNT`] times in all. The merge of ranges says why nothing is lost or comes back
-//! ([`PagedObject::take_ranges`]).
+//! If a copy has changed between the steps, the attempt counts as stale and is repeated, up to
+//! [`ATTEMPT_COUNT`] attempts in all. [`PagedObject::take_ranges`] explains why no item is lost and no
+//! removed item comes back.
 //!
 //! [`PagedObject::take_ranges`]: quoit_model::data_type::pages::PagedObject::take_ranges
 
@@ -41,7 +41,7 @@ use quoit_wire::internode::ranges::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time that the other node has for an answer.
+/// Timeout for the other node's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Largest number of a record's large fields that are compared by ranges of their own. Further ones are
@@ -53,7 +53,7 @@ const ATTEMPT_COUNT: usize = 3;
 
 /// Result of an attempt.
 enum AttemptResult {
-    /// Both copies have everything that either had.
+    /// Each copy now has all items of both.
     United,
     /// A copy has changed meanwhile.
     Stale,
@@ -191,7 +191,7 @@ impl ComparedCopies<'_> {
     }
 
     /// Returns the ranges of a field, or of the record if the path is empty, in which the copies differ;
-    /// `None` if all of it is better sent.
+    /// `None` if the whole field or record should be sent instead.
     async fn differing_in(
         &mut self,
         path: &[FieldName],
@@ -258,7 +258,7 @@ impl Replica {
     }
 
     /// Merges another cluster's copy of a record into this node's copy, if both are in pages. Returns the
-    /// write, or `Some(None)` if nothing was lacking; `None` if the record has to be sent whole.
+    /// write, or `Some(None)` if this node's copy lacked nothing; `None` if the record has to be sent whole.
     ///
     /// # Errors
     ///

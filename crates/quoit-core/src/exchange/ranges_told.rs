@@ -56,8 +56,8 @@ async fn read_items(
 }
 
 impl AntiEntropy {
-    /// Answers a node of another cluster about ranges of this node's copy of a record; `None` if the
-    /// record is not in pages, or not here. Question and answer have the same form as between members.
+    /// Answers a node of another cluster about ranges of this node's copy of a record; `None` if this node
+    /// has no copy in pages. Question and answer have the same form as between members.
     ///
     /// # Errors
     ///

@@ -54,18 +54,18 @@ pub(super) struct Repaired {
 /// The repairs that the differences of a partition need.
 #[derive(Default)]
 struct RepairPlan {
-    /// Large sets and maps of this node of which the other node has something, too.
+    /// Large sets and maps of this node under tags of which the other node has records, too.
     by_ranges: Vec<(Tag, Bytes)>,
     /// Tags to pull: the other node has records of them.
     pull: Vec<Tag>,
-    /// This node's records under the tags of which the other node has something.
+    /// This node's records under tags of which the other node has records.
     known: BTreeMap<Tag, Vec<Known>>,
     /// Records to deliver: the other node lacks them or has an older version.
     push: BTreeSet<(Tag, Bytes)>,
 }
 
 impl AntiEntropy {
-    /// Makes both copies equal in some tags of a partition, as far as they can be read.
+    /// Makes both copies equal in some tags of a partition, except for records that can't be read.
     pub(super) async fn repair_differences(
         self: &Arc<Self>,
         peer: &Peer,
@@ -302,7 +302,7 @@ pub(super) struct FetchedRecord {
     key: Bytes,
     /// True if this node's record now differs from the other node's.
     differs: bool,
-    /// The reap record that kept it out, if any.
+    /// The reap record because of which it was rejected, if any.
     kept_out_by: Option<ReapRecord>,
 }
 

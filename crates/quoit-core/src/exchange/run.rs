@@ -24,9 +24,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Time between two looks at the schedule.
+/// Interval at which the schedule is checked.
 const TICK: Duration = Duration::from_secs(1);
-/// Time that the other node has for an answer.
+/// Timeout for the other node's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time after which differences are compared again. Those that are still the same are repaired; writes
 /// that were under way have arrived by then.
@@ -57,8 +57,8 @@ pub(super) struct With<'p> {
 }
 
 impl AntiEntropy {
-    /// Has partitions compared soon with all nodes that share them, out of turn. For callers that know
-    /// that some node has missed writes.
+    /// Requests exchanges of partitions with all nodes that share them, soon and out of turn. For callers
+    /// that know that some node has missed writes.
     pub fn request_exchange(&self, partitions: &[Partition]) {
         let now = Instant::now();
         let sharing = self.sharing();
@@ -138,7 +138,7 @@ impl AntiEntropy {
 
     /// Runs an exchange with a node. If it comes to its end, returns the partitions that both nodes have
     /// compared: all their records are equal, except those that were being written. The other node may have
-    /// passed over any that it was asked to compare.
+    /// skipped some of the partitions that it was asked to compare.
     pub(crate) async fn exchange_with(
         self: &Arc<Self>,
         node: NodeId,

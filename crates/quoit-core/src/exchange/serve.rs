@@ -105,9 +105,9 @@ impl AntiEntropy {
         });
     }
 
-    /// Answers a `Pull`: the records that are newer here or concurrent, and the places in `pull.known` of
+    /// Answers a `Pull`: the records that are newer here or concurrent, and the indices in `pull.known` of
     /// those that are newer on the asking node. Stops after about [`BATCH_BYTES`] of objects; `tag_count`
-    /// says how many tags were dealt with.
+    /// says how many tags were processed.
     fn pulled(&self, pull: &Pull, from: NodeId) -> Result<(Pulled, Vec<(Bytes, Record)>), Refusal> {
         let partition = self.check_partition(pull.partition)?;
         let tags = read_tags(&mut &pull.tags[..], pull.tags.len())?;

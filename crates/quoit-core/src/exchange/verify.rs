@@ -184,8 +184,8 @@ impl AntiEntropy {
         healed.flat_map(|(_, pages)| pages).collect()
     }
 
-    /// Replaces this node's records of some tags by those of another node, tombstones included. Returns
-    /// the tags of which the other node had anything.
+    /// Replaces this node's records of some tags by those of another node, tombstones included. Returns the
+    /// tags of which the other node had records.
     async fn fetch_tags(
         self: &Arc<Self>,
         peer: &Peer,

@@ -1,6 +1,6 @@
 //! The file that keeps references across a restart.
 //!
-//! It is a log of entries of 32 bytes each, so that a torn or damaged entry spoils no other:
+//! It is a log of entries of 32 bytes each, so that a torn or damaged entry does not affect the others:
 //!
 //! ```text
 //! byte  0  1  kind: 1 missed, 2 done, 3 whole partition missed, 4 whole partition done

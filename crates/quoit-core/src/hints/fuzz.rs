@@ -19,8 +19,9 @@ const NODE: NodeId = NodeId([9; 16]);
 ///
 /// # Panics
 ///
-/// If a promise is broken: a file is opened or refused with an error; an opened file names no partition
-/// beyond the ring; the next start finds what is noted next; and a rewritten file says the same.
+/// If an invariant is broken: a file is opened or refused with an error; an opened file names only partitions
+/// of the ring; hints that are noted afterwards are found at the next start; and a rewritten file has the
+/// same hints.
 pub fn fuzz_hint_file(bytes: &[u8]) {
     check(bytes);
     let mut file = header();

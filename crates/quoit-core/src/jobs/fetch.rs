@@ -154,7 +154,7 @@ fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace
         ShownObject::Large(plain, owner) => Some(InPlace::Value(owner.slice_ref(plain.value))),
         ShownObject::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
-    // Faults are ignored here: the later read meets them again and reports them.
+    // Errors are ignored here. The later read fails with the same error and reports it.
     match jobs.coordinator.get_in_place(input.key_ref(), &options, show) {
         Ok(Some(ShownInPlace::Answer(found))) => found,
         Ok(Some(ShownInPlace::Started(started))) => Some(InPlace::Started(started)),

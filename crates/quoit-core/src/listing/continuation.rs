@@ -1,4 +1,4 @@
-//! Continuations: tokens from which a query that was answered in pages goes on.
+//! Continuations: tokens with which a client requests the next page of a query's matches.
 //!
 //! ```text
 //! byte 0     1  version: 1
@@ -39,7 +39,7 @@ impl IndexQuery {
 
     /// Makes the query begin after the last match of an earlier page.
     ///
-    /// # Errors
+    /// If the continuation is invalid or belongs to another query.
     ///
     /// If the continuation is no continuation of this query.
     pub fn go_on_from(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {

@@ -4,10 +4,10 @@
 //! with a complete copy of it, and uses as few nodes as possible ([`plan`]). It asks a node for its
 //! next chunk only when the reader has taken the last one, so a slow reader slows the listing down.
 //!
-//! Every node returns positions in the same order, and a chunk ends with the position that it has
-//! reached. If a node fails, the coordinator itself included, another replica goes on after that
-//! position. If the layout changes, all that is left is assigned again. A listing is complete or ends
-//! with an error; it is never cut short in silence.
+//! Every node returns positions in the same order, and a chunk ends with the position that it has reached. If
+//! a node fails, the coordinator itself included, another replica continues after that position. If the
+//! layout changes, all remaining partitions are assigned again. A listing is complete or ends with an error;
+//! it is never cut short in silence.
 
 mod buckets;
 mod continuation;
@@ -90,14 +90,14 @@ impl Listings {
     }
 }
 
-/// Reason why a chunk did not come from a node.
+/// Reason why a node did not return a chunk.
 enum Failed {
     /// This node failed; another one may have the records. Holds the fault of the engine if the node is
     /// this one.
     Node(Option<RequestError>),
     /// The layout of the request is not live any more, so other nodes may hold the partitions.
     Stale,
-    /// Every node would fail.
+    /// The request would fail on every node.
     Here(RequestError),
 }
 

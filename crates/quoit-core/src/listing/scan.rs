@@ -24,8 +24,8 @@ pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
 /// Number of positions that are read from the engine at once. The longest ones, of 64 KiB each, take 16
 /// MiB.
 const READ_COUNT: usize = 256;
-/// Number of positions that are visited for a chunk. If few of them match, a chunk without any says how
-/// far the scan got, so that the coordinator does not take the node for dead.
+/// Number of positions that are visited for a chunk. A chunk without matches then reports the position that
+/// the scan has reached, so that the coordinator does not consider the node down.
 pub(super) const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
 /// Cost of reading a record, as a number of keys that are passed over.
 pub(super) const READ_COST: usize = 32;
@@ -106,8 +106,8 @@ fn reaps(scan: &Scan) -> bool {
 }
 
 impl Listings {
-    /// A chunk of this node's records. `None` if the request's layout is not live any more, or a bucket
-    /// has got fewer replicas since.
+    /// Reads a chunk of this node's records. Returns `None` if the request's layout is not live any more, or
+    /// a bucket's n_val was lowered in the meantime.
     ///
     /// # Errors
     ///
@@ -286,7 +286,7 @@ impl<'s> Held<'s> {
     }
 }
 
-/// Encoded name of the key after which the scan goes on.
+/// Encoded name of the key after which the scan continues.
 pub(super) fn place_after(held: &Held<'_>, scan: &Scan) -> Result<Option<Bytes>, RequestError> {
     let Some(key) = scan.after.as_deref() else { return Ok(None) };
     let key = held.bucket.key(key);

@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep};
 
 /// Time that a query waits for index entries that are being rebuilt if no other node could answer.
 const REBUILD_PATIENCE: Duration = Duration::from_secs(2);
-/// Interval between two looks at the rebuilt entries.
+/// Interval at which a query checks whether the entries are rebuilt.
 const REBUILD_PAUSE: Duration = Duration::from_millis(20);
 
 /// Order in which positions are returned.
@@ -82,10 +82,10 @@ impl ListingSource {
     }
 }
 
-/// A scan of all partitions. Each partition is read once, from one node with a complete copy of it. All
-/// nodes are asked at the same time, for one chunk each, and for the next one when that has been taken.
-/// If a node fails, other nodes take over its partitions after the position that it had reached.
-/// Dropping the scan ends it.
+/// A scan of all partitions. Each partition is read once, from one node with a complete copy of it. All nodes
+/// are asked at the same time for one chunk each, and each is asked for its next chunk when the reader has
+/// taken the last one. If a node fails, other nodes take over its partitions after the position that it had
+/// reached. Dropping the scan ends it.
 pub(crate) struct Sources {
     listings: Arc<Listings>,
     topology: Arc<Topology>,
@@ -270,7 +270,7 @@ impl Sources {
         self.reassign(source)
     }
 
-    /// Assigns all that is left again, by the newest layout and the present number of replicas of the
+    /// Assigns all remaining partitions again, by the newest layout and the present number of replicas of the
     /// bucket.
     async fn reassign_all(&mut self) -> Result<(), RequestError> {
         self.topology =

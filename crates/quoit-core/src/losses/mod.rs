@@ -3,11 +3,11 @@
 //! A node whose reap records were damaged recovers in the same way: it can't tell any more whether a
 //! value that arrives was deleted.
 //!
-//! The danger is that a store which lost files has a value whose tombstone was lost with them, and was
-//! reaped on all other nodes. Nothing in the value shows that. So as long as another node has a whole
-//! copy of a partition, this node hands its own records of the partition to no node. It drops those that
-//! differ from the whole copy ([`equal`]), and gets the others from there (`transfer::copies`). The
-//! steps, each of which can be repeated after a crash:
+//! The danger: a store that lost files may still have a value whose tombstone was in those files, while all
+//! other nodes have reaped theirs. Nothing in the value shows that it was deleted. So as long as another node
+//! has a whole copy of a partition, this node sends its own records of the partition to no node. It drops
+//! those that differ from the whole copy ([`equal`]), and gets the others from there (`transfer::copies`).
+//! The steps, each of which can be repeated after a crash:
 //!
 //! 1. The cluster agrees that none of this node's copies is complete. From then on, their answers to
 //!    reads count like those of fallbacks, and they are neither compared nor listed.
@@ -35,7 +35,7 @@ use tokio::time::sleep;
 
 /// Pause before a step is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// Number of tries after which the log says again what the node waits for.
+/// Number of tries after which the node logs again what it waits for.
 const TOLD_EVERY: u32 = 20;
 /// Number of records that are read in one step.
 const PAGE_COUNT: usize = 256;
@@ -196,7 +196,7 @@ impl LossRecovery {
     fn drop_what_others_have(&self, fates: &RecoveryDecisions) -> Result<(), RequestError> {
         debug_assert!(!is_open(fates), "records are dropped when each fate is decided");
         for (partition, by_n_val) in fates {
-            // Without a decision, all of none would ask for the drop of the whole partition.
+            // `all` is true for an empty map, so the whole partition would be dropped without a decision.
             assert!(!by_n_val.is_empty(), "the records of a partition have an n_val");
             if by_n_val.values().all(|fate| *fate == Fate::Dropped) {
                 self.local.engine.drop_partition(*partition)?;

@@ -75,7 +75,7 @@ pub(crate) struct SessionInUse<'w> {
 }
 
 impl SessionInUse<'_> {
-    /// Calls the script of a phase. Returns the lists that it gives.
+    /// Calls the script of a phase. Returns the lists that the script returns.
     ///
     /// # Errors
     ///
@@ -143,8 +143,8 @@ impl MapSessions {
         Ok(Some(in_use))
     }
 
-    /// Drops the unused sessions of a job, and ends its other sessions, also those that are being
-    /// compiled, with the calls under way in them.
+    /// Drops the unused sessions of a job. Ends its other sessions, including those that are being compiled,
+    /// and the calls under way in them.
     pub(crate) fn end(&self, job: &[u8]) {
         let mut kept = self.kept.lock();
         kept.idle.retain(|work, _| *work.job != *job);

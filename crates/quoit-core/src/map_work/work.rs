@@ -80,7 +80,7 @@ impl NodeWork {
     ///
     /// # Errors
     ///
-    /// Terms that are no phase that this node can run.
+    /// Terms that do not describe a phase which this node can run.
     pub(crate) fn of_wire(sent: MapWork) -> Result<Self, RequestError> {
         let bad = |fault: String| RequestError::Remote(format!("a phase can't be read: {fault}"));
         let place = sent.phase as usize;
@@ -167,7 +167,7 @@ pub(crate) fn encoded(term: &Term) -> Bytes {
 ///
 /// # Errors
 ///
-/// Bytes that are no term.
+/// Bytes that do not encode a term.
 pub(crate) fn decoded(encoded: &Bytes) -> Result<Term, RequestError> {
     Term::decode(encoded, &TERM_LIMITS).map_err(|fault| RequestError::Remote(fault.to_string()))
 }
@@ -185,7 +185,7 @@ pub(crate) fn input_to_wire(input: &Input) -> MapInput {
 ///
 /// # Errors
 ///
-/// Data that is no term.
+/// Data that is not a term.
 pub(crate) fn input_of_wire(sent: MapInput) -> Result<Input, RequestError> {
     let MapInput { bucket_type, bucket, key, data } = sent;
     let key_data = data.as_ref().map(decoded).transpose()?;

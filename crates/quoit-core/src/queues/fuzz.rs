@@ -18,8 +18,8 @@ const FILE: u32 = 1;
 ///
 /// # Panics
 ///
-/// If a property is broken: opening succeeds or fails with an error; an opened journal ends; an entry
-/// that is queued afterwards is found at the next start.
+/// If a property is broken: opening succeeds or fails with an error; an opened journal can be read to its
+/// end; an entry that is queued afterwards is found at the next start.
 pub fn fuzz_source_journal(bytes: &[u8]) {
     check(bytes.to_vec());
     let mut file = file_head(FILE, EntrySequence(1));

@@ -1,4 +1,4 @@
-//! Losses: entries that source queues have lost, so that a full-sync has to find what they referred to.
+//! Losses: entries that source queues have lost, so that a full-sync has to find their records.
 //!
 //! A loss is outstanding until a full-sync of all records has found that both clusters are equal. The
 //! file `COMPLETE` in the directory of the queues says that no loss is outstanding. A loss removes the
@@ -23,7 +23,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// State of queues in memory alone, which end with the process.
+    /// Returns the state for queues that are kept in memory only.
     pub(super) const fn none() -> Self {
         Self { is_unreported: false, is_outstanding: false, is_marked: false, seen_us: None }
     }
@@ -36,7 +36,7 @@ impl Losses {
         Self { is_unreported: is_outstanding, is_outstanding, is_marked, seen_us: None }
     }
 
-    /// Notes a loss, also for the next process.
+    /// Notes a loss, in memory and for the next process.
     pub(super) fn note(&mut self, disk: Option<&dyn Disk>) {
         (self.is_unreported, self.is_outstanding) = (true, true);
         if let Some(disk) = disk

@@ -62,8 +62,8 @@ impl MissedDeletes {
         self.assert_order();
     }
 
-    /// Checks, in debug builds, that the times are in order, and that a full-sync proves something about
-    /// some of the missed deletes or about none.
+    /// Checks, in debug builds, that the times are in order, and that the deletes which stay missed after the
+    /// full-sync are among the missed ones.
     fn assert_order(&self) {
         debug_assert!(
             self.span_us.is_none_or(|(first_us, last_us)| first_us <= last_us),

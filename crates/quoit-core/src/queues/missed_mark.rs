@@ -1,11 +1,11 @@
 //! A mark that tells the next process of missed deletes which the manifest does not contain yet.
 //!
-//! The manifest is written once a second. Without the mark, a process killed within that second would
-//! leave no trace of a missed delete, and its reap records would go too early. The directory of the
-//! queues therefore contains an empty file. Its name is `NOTED` while the manifest names every queue
-//! with missed deletes, and `MISSED-<microseconds since 1970>` from the first missed delete that is not
-//! in the manifest. A rename changes one into the other: it needs no room on the disk and survives the
-//! death of the process. After a power loss the queues note a loss anyway (`loss.rs`).
+//! The manifest is written once a second. Without the mark, a process killed within that second would leave
+//! no trace of a missed delete, and its reap records would be removed too early. The directory of the queues
+//! therefore contains an empty file. Its name is `NOTED` while the manifest names every queue with missed
+//! deletes, and `MISSED-<microseconds since 1970>` from the first missed delete that is not in the manifest.
+//! A rename changes one into the other: it needs no free space on the disk and survives the death of the
+//! process. After a power loss the queues note a loss anyway (`loss.rs`).
 
 use quoit_seam::Disk;
 

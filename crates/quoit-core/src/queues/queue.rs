@@ -270,8 +270,8 @@ impl Queue {
         })
     }
 
-    /// Reads the next entries from the journal if the window is empty. True if entries are lost because
-    /// the journal is damaged, and no queue has told so of the same file before.
+    /// Reads the next entries from the journal if the window is empty. True if entries are lost because the
+    /// journal is damaged, and no queue has reported the damage of that file before.
     #[must_use]
     pub(crate) fn fill_window(&mut self, mut journal: Option<&mut Journal>) -> bool {
         debug_assert!(
@@ -373,8 +373,8 @@ impl Queue {
         sequences.len()
     }
 
-    /// Drops all waiting and leased entries. A stale queue stays stale, because the sink still lacks
-    /// what it lacked before.
+    /// Drops all waiting and leased entries. A stale queue stays stale, because its sink still lacks the same
+    /// deletes.
     pub(crate) fn clear(&mut self, now_us: u64) {
         if let Some(oldest_us) = self.oldest_us() {
             self.missed.note(oldest_us.min(now_us)..=now_us);

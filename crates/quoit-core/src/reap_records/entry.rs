@@ -13,9 +13,9 @@
 //! byte 48     name, tombstone
 //! ```
 //!
-//! Numbers are little-endian. A damaged name or tombstone spoils only its own entry, since the head has
-//! the lengths. After a damaged head, the reader looks for the next head by its checksum. The salt keeps
-//! clients from choosing a key whose bytes would then be taken for an entry.
+//! Numbers are little-endian. A damaged name or tombstone affects only its own entry, since the head has the
+//! lengths. After a damaged head, the reader looks for the next head by its checksum. Without the salt, a
+//! client could choose a key whose bytes would then be read as an entry.
 
 use super::{ReapRecord, ReapSequence};
 use bytes::Bytes;

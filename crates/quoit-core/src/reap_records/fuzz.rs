@@ -43,9 +43,9 @@ impl Replaced {
 ///
 /// # Panics
 ///
-/// If a promise is broken: the directory is opened or refused with an error; in an opened directory, each
-/// record is found as it was made or its partition counts as having lost records, also after the next
-/// start; and the next start finds records that are made afterwards.
+/// If an invariant is broken: the directory is opened or refused with an error; in an opened directory, each
+/// record is found as it was made or its partition counts as having lost records, also after the next start;
+/// and the next start finds records that are made afterwards.
 pub fn fuzz_reap_records(input: &[u8]) {
     let Some((choice, content)) = input.split_first() else { return };
     let replaced = Replaced::ALL[usize::from(*choice) % Replaced::ALL.len()];
@@ -70,7 +70,7 @@ pub fn fuzz_reap_records(input: &[u8]) {
         }
     }
     let Some(records) = open(&disk) else { return };
-    // A sound manifest is believed, and by it records may have retired.
+    // A manifest with a valid checksum is trusted, and it may say that records have retired.
     if !matches!(replaced, Replaced::SealedManifest) {
         check(&records, &template.made);
     }

@@ -180,7 +180,7 @@ impl ReapManifest {
     }
 
     fn encode(&self) -> Vec<u8> {
-        // The next start would take such a manifest for damaged, and all partitions for having lost records.
+        // The next start would consider such a manifest damaged, and all partitions to have lost records.
         assert!(
             self.files.is_sorted_by(|one, next| one.number < next.number),
             "the files are in order, and the one that grows is the last one"

@@ -1,10 +1,10 @@
 //! Reap records: durable notes of tombstones that were reaped.
 //!
 //! A reaped tombstone has left the engine and its index, but older copies of the deleted record may still
-//! arrive from other nodes. The reap record keeps the tombstone, against which they are compared. It is
-//! in log files of its own, and is durable before the tombstone is removed. A crash in between leaves
-//! both, and both say the same. Memory has 24 bytes for each reap record; its name and tombstone are read
-//! from the log when a record with the same identity arrives.
+//! arrive from other nodes. The reap record keeps the tombstone, against which they are compared. It is in
+//! log files of its own, and is durable before the tombstone is removed. A crash in between leaves both,
+//! which does no harm. Memory has 24 bytes for each reap record; its name and tombstone are read from the log
+//! when a record with the same identity arrives.
 //!
 //! - [`entry`]: the format of entries in log files; [`log`]: the files themselves
 //! - [`manifest`]: which files count, up to when records have retired, which partitions have lost some
@@ -82,7 +82,7 @@ impl Default for ReapRecordLimits {
 /// Reason for which reap records were not made.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum AddReapRecordsError {
-    /// There is no room. Tombstones have to wait until reap records retire.
+    /// The node has the maximum number of reap records. Tombstones have to wait until some retire.
     #[error("the node keeps {count_max} reap records (reaped.maximum) and can't make more")]
     Full {
         /// The bound.
@@ -242,8 +242,7 @@ impl ReapRecords {
         rows.map(|row| (row, shared.source(&row))).collect()
     }
 
-    /// Notes that an entry is damaged and its partition has lost records, and returns the error that says
-    /// so.
+    /// Notes that an entry is damaged and its partition has lost records. Returns the error for the caller.
     fn note_damaged(&self, partition: Partition, row: &TableRow) -> StoreError {
         let mut shared = self.shared.write();
         shared.manifest.note_lost(Some(partition));
@@ -263,7 +262,7 @@ impl ReapRecords {
     ///
     /// # Errors
     ///
-    /// If there is no room, or the disk fails.
+    /// If the maximum number is reached, or the disk fails.
     pub(crate) fn add(
         &self,
         records: Vec<ReapRecord>,

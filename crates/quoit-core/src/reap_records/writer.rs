@@ -49,7 +49,7 @@ impl LogWriter {
     ///
     /// # Errors
     ///
-    /// If the disk fails. Any of the entries may then be there after a restart.
+    /// If the disk fails. A restart may then find any of the entries.
     pub(super) fn append(
         &mut self,
         shared: &RwLock<SharedTables>,
@@ -237,7 +237,7 @@ fn live_entries(
     LogParts::new(bytes, salt, FILE_HEAD_BYTES).filter_map(live).collect()
 }
 
-/// Returns the error that no number is left for a new file. Only damage leads to it.
+/// Returns the error for a log that has used up its file numbers. Only damage leads to it.
 fn numbers_used_up(number: u32) -> StoreError {
     StoreError::Corrupt {
         path: "the manifest of reap records".to_owned(),

@@ -55,8 +55,8 @@ const RETRY_DELAY_US: u64 = 10_000_000;
 const BATCH_COUNT: usize = 500;
 /// Size of the names in a batch, in bytes, beyond which the batch is sent.
 const BATCH_BYTES: usize = 128 << 10;
-/// Largest number of records of a batch that are read from all primaries because they store different
-/// things. Others have their turn in a later pass.
+/// Largest number of records of a batch that are read from all primaries because their primaries store
+/// different versions. Further records are repaired in a later pass.
 const REPAIR_COUNT_MAX: usize = 50;
 
 /// A tombstone that this node asks the other primaries to hold and to reap.
@@ -72,7 +72,7 @@ struct Candidate {
 enum AgreementStep {
     /// This node asks these other primaries now.
     Now(SmallVec<[NodeIndex; 4]>),
-    /// Layouts change, or a primary is away or has lost records.
+    /// Layouts change, or a primary can't be reached or has lost records.
     Later,
     /// Another node is responsible for it.
     Elsewhere,
@@ -88,7 +88,7 @@ enum Phase {
 /// State of a tombstone on the other primaries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PrimaryAnswer {
-    /// All have done what they were asked.
+    /// All primaries have carried out the step.
     Agreed,
     /// A primary did not answer.
     Unknown,
@@ -224,8 +224,9 @@ impl Reaper {
                 match reaper.tombstone_of(&candidate.noted) {
                     Ok(Some(tombstone)) => candidate.tombstone = tombstone,
                     Ok(None) => continue,
-                    // A damaged record holds up no others. A scan finds it again when it is healed, unless
-                    // an operator wants it reaped.
+                    // A damaged record does not delay the others. A scan finds its tombstone again after it
+                    // is healed; one that an operator wants reaped is put back instead, because no scan may
+                    // find it.
                     Err(RequestError::Store(StoreError::Corrupt { .. })) => {
                         if candidate.noted.is_wanted {
                             reaper.reap_later(vec![candidate.noted]);

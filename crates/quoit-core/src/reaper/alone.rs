@@ -28,7 +28,7 @@ impl Reaper {
         let reap = move || {
             if reaper.hook.may_receive_older() {
                 match reaper.record_reaps(&due) {
-                    // There is room again when some reap records have retired.
+                    // Further reap records can be made when some have retired.
                     Err(RequestError::Overload) => {
                         reaper.reap_later(due);
                         return Ok(0);

@@ -1,4 +1,4 @@
-//! A bit for each item of a list, as answers carry it over the network.
+//! A bit for each item of a list, in the encoding that answers to other nodes use.
 
 use bytes::Bytes;
 

@@ -47,10 +47,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time between two passes where several nodes have to agree. The cost of a pass is shared by all
-/// tombstones that have come due meanwhile.
+/// Interval between passes if several nodes have to agree. The tombstones that have come due meanwhile share
+/// the cost of a pass.
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
-/// Longest time that a scan works before tombstones that are due have their turn, in microseconds.
+/// Longest time that a scan runs before tombstones that are due are reaped, in microseconds.
 const SCAN_US: u64 = 100_000;
 
 /// Removes tombstones that all primaries have, and reap records that nothing needs any more.

@@ -9,7 +9,7 @@
 //! - the same single layout was live in both rounds,
 //! - no member reported the partition in A or B, or at any time between (answers include the partitions
 //!   that were suspected since the former answer), and
-//! - the links of all members to other clusters have brought these all deletes made before A.
+//! - the queues of all members have brought all deletes made before A to the other clusters.
 //!
 //! Until A, the reap records keep out the strays that there were. A copy that was under way during A has
 //! arrived by the time of B, or never will. If it arrived at a node that is not a primary, it became a
@@ -156,7 +156,7 @@ impl Reaper {
         }
     }
 
-    /// Retires the reap records that two rounds in a row show to be of no use any more.
+    /// Retires the reap records that two successive rounds show to be unnecessary.
     async fn retire(self: &Arc<Self>, before: &Round, next: &Round) {
         if before.waits_for_links(next) {
             tracing::debug!("reap records wait for sinks of other clusters");
@@ -216,7 +216,7 @@ impl Reaper {
         })
     }
 
-    /// Notes which members hold the retirement up, for operators.
+    /// Notes which members delay the retirement, for operators.
     fn note_held_up(&self, state: &State, answers: &BTreeMap<NodeId, Unsettled>) {
         let reaped = self.replica.reap_records.partitions();
         let mut held_up = ReapRecordBlockers::default();

@@ -10,7 +10,7 @@ pub struct TombstonesHeldUp {
     /// Names of members that hold partitions and can't be reached. The tombstones of their partitions
     /// stay.
     pub away: Vec<Arc<str>>,
-    /// Names of members that have lost records and have not got them back. The tombstones of their
+    /// Names of members that have lost records and have not recovered them. The tombstones of their
     /// partitions stay.
     pub incomplete: Vec<Arc<str>>,
     /// True if all tombstones stay because several layouts are live.

@@ -1,4 +1,4 @@
-//! Objects that arrive for a record from other replicas, and what becomes of them.
+//! Objects that arrive for a record from other replicas, and the decisions about them.
 
 use crate::shared_value;
 use bytes::Bytes;

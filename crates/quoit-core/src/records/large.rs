@@ -11,8 +11,8 @@ use quoit_store::engine::{Access, Before, Decision, LargeChange, RecordAt, Recor
 use quoit_store::error::StoreError;
 
 impl Records {
-    /// As [`Records::update`]. If `is_large`, `change` gets a place where it may leave the end of the new
-    /// value in its own buffer.
+    /// As [`Records::update`]. If `is_large`, `change` may return the end of the new value in its own buffer
+    /// instead of copying it.
     #[inline]
     pub(super) fn update_parts(
         &self,

@@ -226,7 +226,7 @@ impl Records {
     }
 }
 
-/// Decision that follows from a verdict. `is_damaged` tells that the record was found damaged.
+/// Decision that follows from a verdict. `is_damaged` is true if the record was found damaged.
 fn decision_on(verdict: &Result<Verdict, RequestError>, is_damaged: bool) -> Decision {
     match verdict {
         Ok(Verdict::Put(meta)) => Decision::Put(*meta),

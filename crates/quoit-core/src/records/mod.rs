@@ -20,7 +20,7 @@
 //! - [`Records::range_figures`], [`Records::read_ranges`] and [`Records::take_ranges`] make two copies
 //!   equal by the ranges of items in which they differ.
 //! - [`Records::begin_sending`] and [`Records::begin_staged`] move the pages from one node to another.
-//! - [`RecordOutline`] and its neighbours answer about records as folds return them.
+//! - [`RecordOutline`] and the functions of its module describe records as folds return them.
 //!
 //! A root and its pages belong together only as of one moment, because a writer replaces them in one
 //! transaction. Readers first read without a transaction and check afterwards that the root has not

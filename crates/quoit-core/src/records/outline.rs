@@ -1,7 +1,7 @@
-//! Answers about a record in the form in which an engine returns it, without reading its pages.
+//! Properties of a record in the form in which an engine returns it, without reading its pages.
 //!
-//! Folds and reads by tag return records as they are stored. Their callers ask here, so that they need not
-//! know which forms there are.
+//! Folds and reads by tag return records as they are stored. Their callers use these functions, so that they
+//! need not distinguish the stored forms.
 
 use super::Records;
 use bytes::Bytes;
@@ -58,7 +58,7 @@ impl Records {
     }
 
     /// The encoded object of a record, for callers that can do without it; `None` if it would have to be
-    /// assembled, if the call must not wait and would have to, and if the engine fails.
+    /// assembled, if the read would have to wait and `access` does not allow that, or if the engine fails.
     pub(crate) fn object_at_hand(&self, at: &RecordAt<'_>, access: Access) -> Option<Bytes> {
         match self.engine.get(at, access) {
             Ok(Fetch::Found(record)) => Some(record.value).filter(|stored| is_object(stored)),

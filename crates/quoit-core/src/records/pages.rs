@@ -35,7 +35,7 @@ pub(super) enum PageFault {
     Form(StoredFormError),
     /// The engine failed.
     Store(StoreError),
-    /// The transaction can't go on.
+    /// The transaction can't continue.
     Interrupted(Interrupted),
 }
 

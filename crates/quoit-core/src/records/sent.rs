@@ -1,10 +1,10 @@
 //! Sends the pages of a record to a node that has no copy of them.
 //!
-//! The pages go in their stored form, some at a time, while clients go on writing. After a pass over
-//! all pages, [`Records::end_pass`] compares the root: if it has changed, another pass sends the pages
-//! that differ from those sent before. After some passes the sender calls [`Records::last_pages`],
-//! which keeps writers away while it collects the last differences, so that the receiver's copy is the
-//! record as of one moment.
+//! The pages go in their stored form, some at a time, while clients continue to write. After a pass over all
+//! pages, [`Records::end_pass`] compares the root: if it has changed, another pass sends the pages that
+//! differ from those sent before. After some passes the sender calls [`Records::last_pages`], which keeps
+//! writers away while it collects the last differences, so that the receiver's copy is the record as of one
+//! moment.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{Records, read_root};
@@ -27,7 +27,7 @@ pub(crate) struct SentPages {
     walk: PageWalk,
     /// Hashes of the pages as the receiver has them.
     told: BTreeMap<PageName, u64>,
-    /// Pages met in this pass.
+    /// Pages that were read in this pass.
     seen: BTreeSet<PageName>,
 }
 

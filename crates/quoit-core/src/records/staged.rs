@@ -1,10 +1,10 @@
 //! Pages that another node sends before the record has a root for them.
 //!
-//! The pages are stored under a new generation that no root names, so no reader sees them. When the
-//! root arrives, [`Records::finish_staged`] checks the pages against it and stores the root, or merges
-//! the pages with the record that is there. A *note* in the engine (a piece that belongs to no record)
-//! names each staged generation. If the process ends before the root is stored,
-//! [`Records::clear_staged`] finds the note at the next start and removes the pages.
+//! The pages are stored under a new generation that no root names, so no reader sees them. When the root
+//! arrives, [`Records::finish_staged`] checks the pages against it and stores the root, or merges the pages
+//! with the stored record. A *note* in the engine (a piece that belongs to no record) names each staged
+//! generation. If the process ends before the root is stored, [`Records::clear_staged`] finds the note at the
+//! next start and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
 use super::root_change::NewForm;
@@ -78,7 +78,7 @@ pub(crate) struct StagedCallbacks<'a> {
 }
 
 impl Records {
-    /// Says which pages this node needs of a record that another node has in pages, with this digest.
+    /// Returns which pages this node needs of a record that another node has in pages, with this digest.
     pub(crate) fn needed_pages(
         &self,
         at: &RecordAt<'_>,

@@ -2,7 +2,7 @@
 //!
 //! A coordinator reads a copy as a digest or as the whole object ([`Replica::fetch_copy`]), and sends an
 //! object to be merged into the copy ([`Replica::merge_into_copy`]). [`Records::merge`] describes the merge;
-//! the replica adds to it what the rest of the node knows:
+//! the replica adds two steps that need other parts of the node:
 //!
 //! - If nothing is stored, the incoming object is compared with a reap record of its name, so that a late
 //!   copy does not bring a deleted record back (`reaped.rs`).

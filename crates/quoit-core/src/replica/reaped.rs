@@ -1,4 +1,4 @@
-//! Reap records at work: how they keep deleted records from coming back, and how they are made.
+//! Use of reap records: how they keep deleted records from coming back, and how they are made.
 //!
 //! A reap record keeps the name and the version vector of a tombstone that was removed. The invariant:
 //! **if a node has a reap record, the object that it stores under that name has seen the tombstone.**

@@ -158,7 +158,7 @@ impl Replication {
         }
     }
 
-    /// Writes an object to its replicas. True if it was news, as far as this node can tell.
+    /// Writes an object to its replicas. True if the object was new to this node, as far as it can tell.
     async fn spread_arrived(
         &self,
         receiving: &ArrivalTarget<'_>,
@@ -235,7 +235,8 @@ impl Replication {
         };
         let tombstone = decode(&stored)?;
         if tombstone.clock == *clock {
-            // Not waited for: the entry comes again, and others of its queue wait for the same workers.
+            // The call does not wait: the source sends the entry again, and other entries wait for the same
+            // workers.
             let _room = self.tombstones.try_room_for(1).ok_or(RequestError::Overload)?;
             self.tombstones.reap_as_elsewhere(
                 self.local.clock.unix_us(),

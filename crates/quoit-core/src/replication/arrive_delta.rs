@@ -1,8 +1,8 @@
 //! Deltas of data types that arrive from other clusters.
 //!
-//! A delta describes the effect of one operation. It may be joined only with a record that has all
-//! earlier events of the delta's actor. Otherwise a part of the state would pass for the whole of it
-//! until the next full-sync. A cluster that lacks earlier events asks for the whole object.
+//! A delta describes the effect of one operation. It may be joined only with a record that has all earlier
+//! events of the delta's actor. Otherwise replicas would take a part of the state for the whole state until
+//! the next full-sync. A cluster that lacks earlier events asks for the whole object.
 
 use super::Replication;
 use super::arrive::{Arrival, ArrivalTarget};
@@ -47,7 +47,7 @@ pub enum DeltaOutcome {
 impl Replication {
     /// Joins a delta of another cluster with the record, under the delta's own event and time.
     ///
-    /// # Errors
+    /// As [`Replication::store_arrived`], and bytes that do not encode a delta.
     ///
     /// As [`Replication::store_arrived`], and bytes that are no delta.
     pub async fn join_arrived(
@@ -132,7 +132,7 @@ impl Replication {
         Ok(true)
     }
 
-    /// Joins a delta with this node's copy. Returns true if it was news; `None` if the copy lacks
+    /// Joins a delta with this node's copy. Returns true if it changed the copy; `None` if the copy lacks
     /// earlier events.
     fn join_own(
         &self,

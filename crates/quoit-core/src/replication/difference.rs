@@ -13,8 +13,8 @@ pub enum DifferenceDirection {
     FromHere,
     /// The version there has seen all of this one.
     FromThere,
-    /// In both directions: neither version has seen all of the other, the record is missing in one
-    /// cluster, or the order can't be told.
+    /// In both directions: neither version has seen all of the other, the record is missing in one cluster,
+    /// or the order can't be decided.
     Both,
 }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that a Riak node waits for an entry of an empty queue: eight looks at intervals of 4 ms.
+/// Time that a Riak node waits for an entry of an empty queue: eight checks at intervals of 4 ms.
 const RIAKS_PATIENCE: Duration = Duration::from_millis(8 * 4);
 /// Longest time that a consumer may wait for an entry.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Requests and keys that an operator looks for: the slowest requests, the largest objects, and the
-//! hottest keys.
+//! Lists that show operators what loads the node: the slowest requests, the largest objects, and the hottest
+//! keys.
 //!
 //! All three lists are bounded and cheap. A request that is neither slow nor large compared with the
 //! listed ones costs two loads and a counter of its thread. One request in [`SAMPLE_INTERVAL`] is
@@ -149,7 +149,7 @@ pub struct SlowRequest {
 pub struct LargeObject {
     /// Encoded name of the record.
     pub key: Bytes,
-    /// Bytes of its values at the last read or write of which the list has learnt.
+    /// Bytes of its values at the last read or write that the list has recorded.
     pub size_bytes: u64,
     /// Number of siblings; 0 if unknown.
     pub sibling_count: u64,
@@ -349,7 +349,7 @@ mod tests {
         let (log, clock) = (RequestLog::new(RequestLogSettings::default()), ManualClock::at(1));
         log.note(&clock, &request(b"a", 1, 10_000));
         log.note(&clock, &request(b"b", 1, 20_000));
-        // The size of a deleted object and of a changed data type is not told.
+        // The size of a deleted object and of a changed data type is not reported.
         (0..SAMPLE_INTERVAL).for_each(|_| log.note(&clock, &request(b"b", 1, 0)));
         // A write of a small value may have left a large sibling.
         let put = Finished { kind: RequestKind::Put, ..request(b"b", 1, 10) };

@@ -63,7 +63,7 @@ pub enum Counter {
     ExchangesSettled,
     /// Exchanges that ended with repairs.
     ExchangesRepaired,
-    /// Exchanges that ended because one of the two nodes could not go on.
+    /// Exchanges that ended because one of the two nodes could not continue.
     ExchangeErrors,
     /// Exchanges that ended because the other node did not answer in time.
     ExchangeTimeouts,

@@ -55,7 +55,7 @@ pub struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Begins with what every part needs.
+    /// Creates a builder from the services that every part of the store needs.
     #[must_use]
     pub fn new(
         engine: Arc<dyn Engine>,
@@ -83,7 +83,7 @@ impl StoreBuilder {
     ///
     /// # Errors
     ///
-    /// Failures of the disk, and files in the place of hints that are not hints.
+    /// Failures of the disk, and files with the names of hint files that are not hint files.
     pub fn with_hints(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let count_max = self.local.settings.hint_count_max.0;
         self.hints = Hints::open(disk, self.local.ring_size(), count_max)?;

@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Largest number of queued tombstones, and of those for which there is reserved room. A later scan finds
-/// further ones.
+/// Largest number of tombstones that are queued or for which a place in the queue is reserved. A later scan
+/// finds further ones.
 const QUEUE_COUNT_MAX: usize = 100_000;
-/// Time between two looks of the reaper for tombstones that are due.
+/// Interval at which the reaper looks for tombstones that are due.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
-/// Longest time that a fold, which has found tombstones for an operator, waits for room in the queue.
+/// Longest time that a fold, which has found tombstones for an operator, waits for places in the queue.
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
 /// Largest number of tombstones that one pass takes out of the queue.
 pub(crate) const DUE_COUNT_MAX: usize = 5_000;
@@ -38,7 +38,8 @@ pub(crate) struct NotedTombstone {
     pub(crate) partition: Partition,
     /// Digest of the stored tombstone: another digest means another record.
     pub(crate) digest: u64,
-    /// True if it should be gone long since: then any primary may have it reaped, not only the first one.
+    /// True if it should have been reaped long ago: then any primary may have it reaped, not only the first
+    /// one.
     pub(crate) is_left_behind: bool,
     /// True if it is to be reaped whatever `delete_mode` says. No scan finds it again if it leaves the
     /// queue.
@@ -53,12 +54,12 @@ struct TombstoneQueue {
     /// By the time when they are due, and by the number of their insertion.
     by_due: BTreeMap<(u64, u64), NotedTombstone>,
     next_number: u64,
-    /// Number of tombstones for which room is reserved.
+    /// Number of tombstones for which places are reserved.
     reserved_count: usize,
 }
 
 impl TombstoneQueue {
-    /// Number of queued tombstones and of those for which room is reserved.
+    /// Number of queued tombstones and of reserved places.
     fn count(&self) -> usize {
         self.by_due.len() + self.reserved_count
     }
@@ -67,14 +68,14 @@ impl TombstoneQueue {
         self.count() + count <= QUEUE_COUNT_MAX
     }
 
-    /// Inserts a tombstone, whether or not there is room.
+    /// Inserts a tombstone, even if the queue is full.
     fn push(&mut self, noted: NotedTombstone) {
         self.by_due.insert((noted.due_us, self.next_number), noted);
         self.next_number += 1;
     }
 }
 
-/// Room in the queue, until this is dropped.
+/// Reserved places in the queue. They are freed when this is dropped.
 pub(crate) struct ReservedRoom {
     tombstones: Arc<NotedTombstones>,
     count: usize,
@@ -130,7 +131,7 @@ impl NotedTombstones {
     }
 
     /// Queues tombstones, given by encoded name, partition and digest, to be reaped as soon as all their
-    /// primaries agree, whatever `delete_mode` says. The caller has reserved room for them.
+    /// primaries agree, whatever `delete_mode` says. The caller has reserved places for them.
     pub(crate) fn reap_soon(&self, now_us: u64, tombstones: Vec<(Bytes, Partition, u64)>) {
         let mut queue = self.queue.lock();
         for tombstone in tombstones {
@@ -139,12 +140,12 @@ impl NotedTombstones {
     }
 
     /// Queues a tombstone that another cluster has reaped, like [`NotedTombstones::reap_soon`]. Its reap is
-    /// not queued for other clusters again. The caller has reserved room for it.
+    /// not queued for other clusters again. The caller has reserved a place for it.
     pub(crate) fn reap_as_elsewhere(&self, now_us: u64, tombstone: (Bytes, Partition, u64)) {
         self.queue.lock().push(wanted(now_us, tombstone, true));
     }
 
-    /// Reserves room for so many tombstones; `None` if the queue does not have it.
+    /// Reserves places for this many tombstones; `None` if the queue does not have them.
     pub(crate) fn try_room_for(self: &Arc<Self>, count: usize) -> Option<ReservedRoom> {
         let mut queue = self.queue.lock();
         if !queue.has_room_for(count) {
@@ -154,7 +155,7 @@ impl NotedTombstones {
         Some(ReservedRoom { tombstones: Arc::clone(self), count })
     }
 
-    /// Waits until the queue has room for so many tombstones, and reserves it.
+    /// Waits until the queue has places for this many tombstones, and reserves them.
     ///
     /// # Errors
     ///
@@ -188,8 +189,8 @@ impl NotedTombstones {
         }
     }
 
-    /// Puts tombstones back that one pass has taken out. Drops none, since no scan would find those that
-    /// are wanted; so the queue may hold [`DUE_COUNT_MAX`] more than its limit.
+    /// Puts back tombstones that one pass has taken out. Drops none, since no scan would find those that an
+    /// operator wants reaped; so the queue may hold [`DUE_COUNT_MAX`] more than its limit.
     pub(crate) fn put_back(&self, tombstones: impl Iterator<Item = NotedTombstone>) {
         let mut queue = self.queue.lock();
         tombstones.for_each(|noted| queue.push(noted));
@@ -203,8 +204,8 @@ impl NotedTombstones {
         }
     }
 
-    /// Returns the next step of the scan. When a scan begins, the queue is emptied, because the scan
-    /// finds its tombstones again. Tombstones stay that no scan would find.
+    /// Returns the next step of the scan. When a scan begins, the queue is emptied, because the scan finds
+    /// its tombstones again. Tombstones that no scan would find stay in the queue.
     pub(crate) fn scan_step(&self, monotonic_us: u64) -> ScanStep {
         let queue_count = self.queue.lock().count();
         let step = self.scan.lock().step(monotonic_us, queue_count);

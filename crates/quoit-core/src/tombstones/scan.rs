@@ -1,14 +1,14 @@
 //! The scan for tombstones that are not in the queue.
 //!
-//! A scan reads all partitions once, page by page. It pauses where the queue is full and continues from
-//! there when there is room, so its work is proportional to the number of tombstones. If another scan is
-//! requested meanwhile, it follows the present one.
+//! A scan reads all partitions once, page by page. It pauses when the queue is full and continues from there
+//! when the queue has free places, so its work is proportional to the number of tombstones. If another scan
+//! is requested meanwhile, it follows the present one.
 
 use super::{QUEUE_COUNT_MAX, SCAN_PAGE};
 use quoit_model::hash::{Identity, Partition, RingSize};
 
-/// Time between two scans for tombstones that were left behind, and the least age of such tombstones
-/// beyond the time when they were due. In microseconds.
+/// Interval between scans for tombstones that were left behind, in microseconds. Also the minimum time for
+/// which such a tombstone must have been due.
 pub(crate) const LEFT_BEHIND_US: u64 = 600_000_000;
 
 /// The position where a page begins.
@@ -21,7 +21,7 @@ pub(crate) struct ScanPlace {
 /// The next step of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ScanStep {
-    /// Do nothing: no scan is needed, or the queue has no room.
+    /// Do nothing: no scan is needed, or the queue is full.
     Wait,
     /// A new scan begins. It will find queued tombstones again.
     Begin,

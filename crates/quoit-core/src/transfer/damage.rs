@@ -1,4 +1,4 @@
-//! Heals the damaged records that a walk through a partition meets.
+//! Heals the damaged records that a walk through a partition finds.
 //!
 //! A walk can't hand over a record that it can't read. So before a node reports that another node has all
 //! of a partition, it has the damaged records healed by other replicas. While one of those can't be

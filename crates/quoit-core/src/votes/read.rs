@@ -97,7 +97,7 @@ impl ReadTally {
         self.answer(node, NodeAnswer::Found);
     }
 
-    /// Adds the answer of a node that has nothing.
+    /// Adds the answer of a node that does not have the record.
     pub(crate) fn missing(&mut self, node: NodeIndex) {
         self.answer(node, NodeAnswer::Missing);
     }

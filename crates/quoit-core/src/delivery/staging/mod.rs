@@ -52,7 +52,7 @@ use tokio::time::sleep;
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The same for a sender that can't be reached.
 const SILENCE_MAX_UNREACHABLE: Duration = Duration::from_secs(10);
-/// Time between two looks for silent senders.
+/// Interval at which the node looks for silent senders.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The records that are being staged.
@@ -325,8 +325,8 @@ impl RecordDelivery {
         });
     }
 
-    /// Stores the staged record, merged with the version that is here, if there is one. Checks first that
-    /// the root belongs to the staged pages.
+    /// Stores the staged record, merged with this node's version, if there is one. Checks first that the root
+    /// belongs to the staged pages.
     fn store_staged(
         &self,
         finish: &FinishStaging,

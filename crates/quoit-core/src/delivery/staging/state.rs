@@ -8,7 +8,8 @@ use quoit_wire::internode::staging::StagingDecision;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
-/// Largest number of records that are staged at the same time: the names of their pages are in memory.
+/// Largest number of records that are staged at the same time. It bounds memory, which holds the names of
+/// their pages.
 const STAGING_COUNT_MAX: usize = 8;
 
 /// The records that are being staged, and those whose staging is being opened.
@@ -23,12 +24,12 @@ pub(super) struct StagingState {
 /// State of the pages that earlier processes staged without finishing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) enum LeftOver {
-    /// They are being looked for.
+    /// The node has not finished looking for them.
     #[default]
     Maybe,
-    /// There are none.
+    /// There are no such pages.
     Nothing,
-    /// They could not be found or removed. That is tried again from time to time.
+    /// The pages could not be found or removed. The node tries again from time to time.
     Stays,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// A staging without pages.
+    /// Creates a staging without pages.
     pub(super) fn new(from: NodeId, pages: StagedPages) -> Self {
         let (sizes, heard_at) = (BTreeMap::new(), Instant::now());
         Self { from, pages, sizes, heard_at, is_busy: false, is_dropped: false }
@@ -60,7 +61,7 @@ impl Staging {
 }
 
 impl StagingState {
-    /// Returns whether there is room for the pages of a record. If so, notes that its staging is being
+    /// Decides whether the pages of a record can be staged now. If so, notes that its staging is being
     /// opened.
     pub(super) fn begin_opening(&mut self, key: &Bytes) -> StagingDecision {
         let comes = self.by_number.values().any(|each| each.pages.key == *key);

@@ -60,7 +60,7 @@ pub(crate) struct JournalRead {
     pub(crate) next: Cursor,
     /// True if no entries follow.
     pub(crate) at_end: bool,
-    /// True if something could not be read: the rest of the file was skipped.
+    /// True if an entry could not be read, and the rest of the file was skipped.
     pub(crate) has_lost: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct JournalFile {
     synced_bytes: u64,
     /// Lower bound of the sequence numbers in the file.
     first: EntrySequence,
-    /// True if it was told that the file is damaged.
+    /// True if the damage of the file was reported already.
     is_loss_told: bool,
 }
 
@@ -124,8 +124,8 @@ impl Journal {
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let numbered = |name: &String| {
             let number = u32::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()?;
-            // A file that somebody has copied here under a similar name is none of the journal; nor is one
-            // with the last number, after which no file could follow.
+            // Skips files of similar names that do not belong to the journal, and a file with the highest
+            // number, after which no file could follow.
             (file_name(number) == *name && number < u32::MAX).then_some(number)
         };
         let mut numbers: Vec<u32> = disk.list()?.iter().filter_map(numbered).collect();
@@ -193,7 +193,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Disk faults. The entry may turn up after a restart nevertheless.
+    /// Disk faults. The entry may nevertheless be in the journal after a restart.
     pub(crate) fn append(
         &mut self,
         entry: &QueueEntry,
@@ -242,7 +242,7 @@ impl Journal {
     }
 
     /// Files with entries that are not synced. The caller syncs them without the lock, so that appends
-    /// go on, and then calls [`Journal::note_synced`].
+    /// continue, and then calls [`Journal::note_synced`].
     pub(crate) fn unsynced(&self) -> Vec<JournalFile> {
         let is_unsynced = |file: &&JournalFile| file.synced_bytes < file.size_bytes;
         self.files.iter().filter(is_unsynced).cloned().collect()
@@ -306,8 +306,9 @@ impl Journal {
         self.reader(from).read()
     }
 
-    /// Notes that a read from a position has met damage. True if that was not told of the file before.
-    /// Nothing is appended to the file any more, because readers skip what comes after the damage.
+    /// Notes that a read from a position has found damage. Returns true if the damage of that file was not
+    /// reported before. Nothing is appended to the file any more, because readers skip all bytes after the
+    /// damage.
     pub(crate) fn tell_loss(&mut self, from: Cursor) -> bool {
         let newest = self.files.back().map(|file| file.number);
         let Some(file) = self.files.iter_mut().find(|file| file.number >= from.file) else {

@@ -316,7 +316,7 @@ impl SourceQueues {
         if let Some(journal) = &mut self.state.lock().journal {
             journal.note_synced(&files);
         }
-        // Before the manifest: it may have no room until files have been removed.
+        // Files are removed before the manifest is written: a full disk may have no space for it until then.
         let changed = self.retire()?;
         self.keep(false)?;
         if let Some(disk) = changed {
@@ -338,7 +338,7 @@ impl SourceQueues {
         Ok(has_changed.then(|| Arc::clone(journal.disk())))
     }
 
-    /// Notes that the process stops in good order. No entry is queued afterwards.
+    /// Records on disk that the process stopped cleanly. No entry is queued afterwards.
     ///
     /// # Errors
     ///

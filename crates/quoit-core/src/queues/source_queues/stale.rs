@@ -1,8 +1,8 @@
 //! Stale queues: queues that have been behind for longer than reap records are kept.
 //!
-//! Records that were deleted here in the meantime may be live in the sink's cluster, and this cluster
-//! no longer remembers the deletes. Neither real-time replication nor full-sync therefore goes on
-//! between the two clusters until an operator has decided which of them is right.
+//! Records that were deleted here in the meantime may be live in the sink's cluster, and this cluster no
+//! longer remembers the deletes. Real-time replication and full-sync between the two clusters therefore stop
+//! until an operator has decided which cluster is right.
 
 use super::{ChangeQueueError, SourceQueues};
 use crate::queues::entry::VisitedCluster;

@@ -170,7 +170,7 @@ impl QueuesState {
         self.filled.insert(number, Arc::new(Notify::new()));
     }
 
-    /// Checks, in debug builds, that notes of queues are of queues that there are.
+    /// Checks, in debug builds, that all notes refer to queues that exist.
     pub(super) fn check(&self) {
         debug_assert!(
             self.queues.iter().all(|queue| self.filled.contains_key(&queue.number)),
@@ -214,7 +214,7 @@ impl QueuesState {
                         "source queues are kept in memory alone while their disk refuses: make room on it"
                     );
                 }
-                // It is sent if the process lives long enough.
+                // The entry is only in memory: it is sent if the process lives long enough.
                 self.note_loss();
                 None
             }
@@ -226,7 +226,7 @@ impl QueuesState {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let needed: BTreeMap<QueueNumber, EntrySequence> =
             self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
-        // Entries that were not synced may have gone with a power cut.
+        // A power cut may have lost entries that were not synced.
         let is_new = self.stored == Manifest::default();
         let mut has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
         // The newest file may have no entries yet; its head still bounds the sequence numbers given so
