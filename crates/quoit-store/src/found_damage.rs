@@ -6,7 +6,7 @@ use quoit_model::hash::Partition;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of noted records. A record that finds no room is noted when the engine meets it again.
+/// Maximum number of noted records. Further records are noted when the engine finds them again later.
 const NOTED_COUNT_MAX: usize = 4_096;
 
 /// Damaged records that were met since the last call of [`FoundDamage::take`].

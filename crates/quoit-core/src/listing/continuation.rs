@@ -39,9 +39,9 @@ impl IndexQuery {
 
     /// Makes the query begin after the last match of an earlier page.
     ///
-    /// If the continuation is invalid or belongs to another query.
+    /// # Errors
     ///
-    /// If the continuation is no continuation of this query.
+    /// If the continuation is invalid or belongs to another query.
     pub fn go_on_from(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {
         let (head, position) =
             continuation.split_at_checked(HEAD_BYTES).ok_or(InvalidContinuation)?;

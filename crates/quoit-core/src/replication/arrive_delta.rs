@@ -47,9 +47,9 @@ pub enum DeltaOutcome {
 impl Replication {
     /// Joins a delta of another cluster with the record, under the delta's own event and time.
     ///
-    /// As [`Replication::store_arrived`], and bytes that do not encode a delta.
+    /// # Errors
     ///
-    /// As [`Replication::store_arrived`], and bytes that are no delta.
+    /// As [`Replication::store_arrived`], and bytes that do not encode a delta.
     pub async fn join_arrived(
         &self,
         encoded: &Bytes,

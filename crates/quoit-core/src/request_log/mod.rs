@@ -216,8 +216,9 @@ impl RequestLog {
             self.large.turn(now_us);
             let is_get = request.kind == RequestKind::Get;
             if is_get && !request.failed && !is_large && request.size_bytes > 0 {
-                // It may have been large before. A size of 0 is unknown, and a write tells the size of
-                // its own value, beside which the object may have others.
+                // A read shows the present size of an object that may have been listed as large before. A
+                // size of 0 is unknown. A write reports only the size of its own value, and the object may
+                // have other siblings.
                 self.large.drop_if(|kept| kept.key[..] == key[..]);
             }
         }

@@ -34,8 +34,8 @@ use quoit_wire::internode::transfer::{Complete, Completed, METHOD_COMPLETE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Reap records that are handed over together, for each record that a page may have: reap records are
-/// small.
+/// Number of reap records that are handed over together, as a multiple of the number of records in a page:
+/// reap records are small.
 pub(super) const REAPED_PER_RECORD: usize = 4;
 
 /// A copy of a partition that a node is to get.

@@ -1,4 +1,4 @@
-//! Tests of sources whose disks rot: a record that a source can't read must not count as handed over.
+//! Tests of sources with damaged disks: a record that a source can't read must not count as handed over.
 
 use crate::data_types::{add, element_count};
 use crate::fixture::{TestCluster, id, key, key_in};

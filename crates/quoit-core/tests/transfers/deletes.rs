@@ -1,4 +1,4 @@
-//! Tests of the fate of tombstones that several nodes hold.
+//! Tests of tombstones that several nodes hold.
 
 use crate::fixture::{TestCluster, id, key};
 use quoit_cluster::StagedChange;
@@ -109,7 +109,8 @@ async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
     check_third_forgets(&mut cluster, &records).await;
 }
 
-/// The node's data directory went back in time, and the other primaries remember the reaps since.
+/// The node's data directory was restored from an older copy. The other primaries have the reap records of
+/// all later reaps.
 #[tokio::test(start_paused = true)]
 async fn a_reaped_value_that_a_primary_has_again_is_removed_there() {
     let mut cluster = TestCluster::joined(3).await;

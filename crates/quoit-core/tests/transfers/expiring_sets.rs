@@ -53,7 +53,7 @@ async fn elements(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> Vec<Byt
     }
 }
 
-/// One node has missed the last addition, and one has taken back the room of what has expired.
+/// One node has missed the last addition, and one has reclaimed the space of the expired records.
 #[tokio::test(start_paused = true)]
 async fn an_expired_set_is_brought_back_by_no_older_copy() {
     let mut cluster = cluster(json!({"datatype": "set", "ttl": TTL_SECS})).await;

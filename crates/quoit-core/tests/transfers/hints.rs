@@ -52,7 +52,7 @@ async fn strict_writes_have_no_stand_ins_and_leave_hints() {
     until_no_hints(&cluster).await;
 }
 
-/// The node's hints leave with it, but not before the records that they name are where they belong.
+/// A node that leaves takes its hints with it, so it must first deliver the records that they name.
 #[tokio::test(start_paused = true)]
 async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_disks() {
     let mut cluster = cluster(4, HintCountMax::default()).await;

@@ -15,7 +15,7 @@ const LATE: u8 = 4;
 const LEADER: u8 = 1;
 const DELAY: Duration = Duration::from_millis(400);
 
-/// Limit on the time of a request that does not wait for the late news.
+/// Timeout of a request that must not wait until the late node learns of the change.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 fn adds(count: usize) -> Operation {

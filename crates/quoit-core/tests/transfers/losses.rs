@@ -29,13 +29,13 @@ async fn until_whole(cluster: &TestCluster) {
         .await;
 }
 
-/// Stops transfers, or lets them go on.
+/// Stops transfers, or lets them continue.
 fn set_transfers(cluster: &TestCluster, outbound: bool) {
     cluster.set_limits(TransferLimits { outbound, ..TransferLimits::default() });
 }
 
-/// A cluster in which the third node's disk goes back to a time before the tombstones of all keys were
-/// written. They have been reaped everywhere since.
+/// A cluster in which the third node's disk is restored to a time before the tombstones of all keys were
+/// written. All nodes have reaped them since.
 async fn deleted_before_the_disk_went_back() -> TestCluster {
     let mut cluster = TestCluster::joined(3).await;
     cluster.put_many(1, COUNT).await;

@@ -101,8 +101,8 @@ async fn check_answers(
     assert_eq!(found, (0..size).map(element).collect(), "{bucket_type} at node {number}");
 }
 
-/// Number of elements of a set in a node's copy, as the first node is told it by this layout. An error
-/// is the code of a refusal.
+/// Number of elements of a set in a node's copy, as the first node receives it in a request under this
+/// layout. An error is the code of a refusal.
 async fn size_in_copy(
     cluster: &TestCluster,
     number: u8,

@@ -151,7 +151,7 @@ impl LogStore {
         Ok((stripes, prepared))
     }
 
-    /// The bytes of the batch, with room for headers, and the checksums of the bodies.
+    /// The bytes of the batch, with space for headers, and the checksums of the bodies.
     fn encode_batch(&self, writes: &[Prepared<'_>]) -> Result<(Vec<u64>, Vec<u8>), StoreError> {
         let content: u64 = writes.iter().map(Prepared::padded_bytes).sum();
         let size_bytes = (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64 + content;

@@ -1,7 +1,8 @@
 //! Opening a store: examines its files and builds the index from them.
 //!
 //! 1. Lock the directory, read `STORE`, and remove the segments that a finished merge has replaced.
-//! 2. Begin a new incarnation unless the last stop was clean, and no later fact is missing.
+//! 2. Begin a new incarnation unless the last stop was clean and `STORE` is as new as the log and as the
+//!    node's note of its last opening.
 //! 3. After an unclean stop, cut the log off before its first gap ([`LogOpening::cut_at_gap`]).
 //! 4. Load the index ([`LogOpening::load`]).
 //! 5. If durable records turn out to be lost although the last stop was clean, begin a new incarnation, so
@@ -48,7 +49,7 @@ pub(super) struct LogOpening<'o> {
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
     pub(super) losses: Losses,
-    /// Number of durable bytes of each segment, as far as the snapshot and the records of the log tell.
+    /// Number of durable bytes of each segment, as far as the snapshot and the records of the log show it.
     pub(super) durable: BTreeMap<u32, u64>,
     /// Loss of durable records.
     pub(super) loss: Option<RecordLoss>,

@@ -179,7 +179,8 @@ impl Replay<'_> {
         }
         // If the write replaced nothing and no other key had its tag, the entry's record was removed before
         // the write, or is a merge's copy of this write or a later one, which the replay still reads.
-        // If another key had its tag, the write has found that key's entry, too: without it, this may be it.
+        // If another key had the tag, the write also found that key's entry. If that entry is not among the
+        // others, this entry may be that key's.
         if !header.shares_tag || header.replaces && entry_count > 1 {
             return ReplayedKey::Older(entry);
         }

@@ -10,7 +10,7 @@ pub enum ConvertError {
     /// An engine or the disk has failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is data in the place of the new engine's data.
+    /// The directory for the new engine's data already has data.
     #[error("{path} has files already; move it away, or remove it if it is not needed")]
     TargetExists {
         /// The directory.

@@ -139,8 +139,8 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// If the place of the new directory is taken, the directory of conversions has other files, or the
-    /// disk fails.
+    /// If the new directory exists and has data, the directory of conversions has other files, or the disk
+    /// fails.
     pub fn begin(base: &Path, ring_size: RingSize, what: UnderWay) -> Result<Self, ConvertError> {
         let target = base.join(&what.new_name);
         if what.new_name != what.old_name && !names_in(&target)?.is_empty() {
@@ -264,7 +264,7 @@ impl Conversion {
         assert!(old.store_id == new.store_id, "copying has checked it");
         assert!(old.clean && new.clean, "both engines were closed in good order");
         if self.state.lacks_records {
-            // This comes first: when the new data is valid, nothing else tells that it lacks records.
+            // This comes first: once the new data is valid, no other note shows that it lacks records.
             note_loss(&self.base)?;
         }
         of_new.write(Meta {

@@ -42,8 +42,8 @@ fn update(at: KeyRef<'static>, known: &Object, value: &'static str) -> PutReques
     PutRequest { precondition, context: known.clock.clone(), ..put_of(at, value) }
 }
 
-/// Runs one put on each node at the same time, and returns the values of the acknowledged ones. Checks
-/// that all others fail in one of the ways `lost`.
+/// Runs one put on each node at the same time, and returns the values of the acknowledged ones. Checks that
+/// all others fail with one of the errors in `lost`.
 async fn race(
     nodes: &[Node],
     put: impl Fn(&'static str) -> PutRequest<'static>,

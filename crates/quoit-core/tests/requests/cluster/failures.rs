@@ -169,7 +169,7 @@ fn replicas_and_another(cluster: &Cluster, at: KeyRef<'static>) -> (Vec<usize>, 
     (replicas, others[0])
 }
 
-/// Waits until a condition holds, looking every millisecond of the paused time.
+/// Waits until a condition holds. Checks it every millisecond of the paused time.
 async fn until_shown(mut is_shown: impl AsyncFnMut() -> bool) {
     while !is_shown().await {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -34,7 +34,7 @@ async fn a_write_that_one_replica_has_no_room_for_is_coordinated_by_another() {
     let (busy, silent, asked) = (&replicas[..2], others[0], others[1]);
     let silent_number = cluster.nodes.iter().position(|node| node.name() == silent.name());
     cluster.cut_off(silent_number.unwrap());
-    // Each of these puts waits for the silent node until that is taken for dead.
+    // Each of these puts waits for the silent node until that node counts as down.
     let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
     for node in busy {
         let put = PutRequest { options: all, ..put_of(key_at(&cluster, &[node, silent]), "v") };

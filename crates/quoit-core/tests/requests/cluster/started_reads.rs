@@ -1,5 +1,5 @@
-//! Tests that reads which have to wait continue with everything that they have learned: no replica is asked
-//! again for the same data, and this node's copy is read from the disk once.
+//! Tests of reads that have to wait: they continue with all answers that they already have. No replica is
+//! asked again for the same data, and this node's copy is read from the disk once.
 
 use crate::cluster::data_types::{
     Streamed, add_all, cut_off_first, fetch_all, numbered, one_copy, sorted, update,
