@@ -97,8 +97,7 @@ impl MultiEngine {
         }
         let assignments = self.routing.assignments();
         if let Some(kept) = routes.follow(version, assignments, &self.named)? {
-            // Syncs the records, so that a bucket which is empty now does not have records again after a
-            // crash.
+            // Syncs the records. Otherwise a bucket that is empty now could have records again after a crash.
             self.all(|engine| engine.sync())?;
             file::write(&*self.disk, &kept)?;
             *routes = Routes::followed(version, kept, &self.named);

@@ -71,8 +71,8 @@ impl Worker for Release {
 }
 
 impl StoreShared {
-    /// Removes some expired records. Returns true if there may be more. (A scan may return no entries and
-    /// yet not be at its end, because removals that wait in memory hide what they remove.)
+    /// Removes some expired records. Returns true if there may be more: a scan may return no entries before
+    /// its end, because removals that wait in memory hide entries.
     fn remove_expired(&self) -> Result<bool, StoreError> {
         let now_secs = u32::try_from(self.clock.unix_secs()).unwrap_or(u32::MAX);
         let (from, to) = expiries_until(now_secs);

@@ -90,7 +90,7 @@ pub(super) struct LsmStore {
     is_stuck: AtomicBool,
     /// True if there was little free space since the last write for which there was enough.
     had_little_room: AtomicBool,
-    /// True if `fjall` accepts no more writes for another reason: a write has failed, or a merge has met
+    /// True if `fjall` accepts no more writes for another reason: a write has failed, or a merge has found
     /// damage.
     is_broken: AtomicBool,
     /// Result of the search for damage that may have caused a failure.

@@ -1,10 +1,10 @@
 //! A copy-on-write B+tree: `redb`, with one table for each space, in one file.
 //!
 //! `redb` has one writer, and each commit waits for the device, so it gets batches of all writes since the
-//! last commit. After a disk error it has to be opened again, which happens before the next batch, or at
-//! once if the disk is full, so that reads go on. Opening may take long, because it may have to read the
-//! whole file, so no batch is begun if there is hardly enough space. `redb` may panic on a damaged file;
-//! the panic is caught and becomes an error.
+//! last commit. After a disk error it has to be opened again, which happens before the next batch, or at once
+//! if the disk is full, so that reads continue. Opening may take long, because it may have to read the whole
+//! file, so no batch is begun if there is hardly enough space. `redb` may panic on a damaged file; the panic
+//! is caught and becomes an error.
 //!
 //! - `checked`: the file with a checksum for each block; `sums`: the file of checksums; `header`: the only
 //!   part of the file that is written in place.
@@ -89,7 +89,7 @@ pub(crate) struct TreeStore {
     settings: TreeSettings,
     /// `None` after an error, until the file is opened again.
     database: RwLock<Option<Database>>,
-    /// True if a read has met damage: the file is repaired before the next write.
+    /// True if a read has found damage: the file is repaired before the next write.
     is_damaged: AtomicBool,
     /// The error with which a repair was refused. Another attempt would have the same result.
     unmendable: OnceLock<StoreError>,
@@ -203,7 +203,7 @@ impl TreeStore {
         Ok(opened)
     }
 
-    /// Closes the file. Closing writes to it, and may meet damage.
+    /// Closes the file. Closing writes to it, and may find damage.
     fn close(&self, database: Option<Database>) {
         let closed = self.guarded("close", || {
             drop(database);
@@ -287,7 +287,7 @@ impl TreeStore {
         }
     }
 
-    /// Closes the file after an error. If the disk is full, opens it again at once, so that reads go on.
+    /// Closes the file after an error. If the disk is full, opens it again at once, so that reads continue.
     fn give_up(&self, error: &StoreError) {
         if !matches!(error, StoreError::DiskFull { .. }) {
             let mut database = self.database.write();

@@ -1,8 +1,8 @@
 //! A checked file as a storage backend of `redb`.
 //!
 //! After a failed read, `redb` would fail all later calls until the file is opened again. So the error of a
-//! read in a read transaction is not returned to `redb`: a panic unwinds the transaction, which holds none
-//! of `redb`'s locks then, and other reads and writes go on.
+//! read in a read transaction is not returned to `redb`: a panic unwinds the transaction, which holds none of
+//! `redb`'s locks then, and other reads and writes continue.
 
 use super::checked::CheckedFile;
 use redb::StorageBackend;
