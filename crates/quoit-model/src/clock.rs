@@ -62,8 +62,8 @@ pub struct VersionVector {
 const SCAN_ENTRIES_MAX: usize = 32;
 
 impl VersionVector {
-    /// Makes a vector of entries in their order of arrival. Of several entries of one actor, the
-    /// highest counter stays, in the place of the first.
+    /// Makes a vector from entries in their order of arrival. If an actor has several entries, the highest
+    /// counter is kept, at the position of the first one.
     #[must_use]
     pub fn from_entries(entries: impl IntoIterator<Item = Dot>) -> Self {
         let mut vector = Self::default();
@@ -71,8 +71,7 @@ impl VersionVector {
         vector
     }
 
-    /// Makes a vector of entries with distinct actors; returns `None` if two entries have the same
-    /// actor.
+    /// Makes a vector from entries with distinct actors; returns `None` if two entries have the same actor.
     pub(crate) fn from_distinct(entries: SmallVec<[Dot; 2]>) -> Option<Self> {
         let distinct = if entries.len() <= SCAN_ENTRIES_MAX {
             let mut rest = entries.as_slice();
@@ -90,7 +89,7 @@ impl VersionVector {
         distinct.then_some(Self { entries })
     }
 
-    /// Makes a vector of entries that are sorted by actor, with each actor once.
+    /// Makes a vector from entries that are sorted by actor, with each actor once.
     pub(crate) fn from_sorted(entries: SmallVec<[Dot; 2]>) -> Self {
         debug_assert!(entries.is_sorted_by(|a, b| a.actor < b.actor), "unsorted: {entries:?}");
         Self { entries }

@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
         let rest = self.input.get(self.at..).ok_or(start)?;
         let mut value = 0u64;
         for (place, &byte) in rest.iter().enumerate() {
-            // The tenth byte has room for one bit.
+            // The tenth byte can hold one bit.
             if place == 9 && byte > 1 {
                 return Err(start);
             }

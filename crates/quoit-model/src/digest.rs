@@ -17,10 +17,10 @@ const LONG_ACTOR: u8 = 0x80;
 const ACTOR_BYTES_MAX: usize = 55;
 
 impl Object {
-    /// The digest is equal on all replicas with the same causal state, and different for other
-    /// states, but for chance (2^-64). It covers the clock without its times. For each sibling it
-    /// covers the dot and the tombstone flag or, without a dot, the whole sibling; for data types
-    /// also the dot cloud. The order of siblings and clock entries does not matter.
+    /// The digest is equal on all replicas with the same causal state, and different for other states, except
+    /// by chance (2^-64). It covers the clock without its times. For each sibling it covers the dot and the
+    /// tombstone flag or, without a dot, the whole sibling; for data types also the dot cloud. The order of
+    /// siblings and clock entries does not matter.
     ///
     /// Costs one short hash for each clock entry and sibling; values are hashed only without a dot.
     #[must_use]

@@ -82,7 +82,7 @@ impl IndexInteger {
         }
     }
 
-    /// Makes an integer of a sign and a magnitude, lowest byte first. Returns `None` for more than
+    /// Makes an integer from a sign and a magnitude, lowest byte first. Returns `None` for more than
     /// [`INTEGER_BYTES_MAX`] significant bytes.
     #[must_use]
     pub fn from_sign_and_magnitude(is_negative: bool, magnitude: &[u8]) -> Option<Self> {

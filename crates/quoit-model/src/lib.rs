@@ -4,7 +4,7 @@
 //! Nothing in this crate does I/O, blocks, or reads a clock or a source of randomness. Functions
 //! that need the time or a random number take it as an argument.
 //!
-//! Where to begin:
+//! Entry points:
 //!
 //! - [`key`] and [`hash`]: the name of a record and the partition that it belongs to.
 //! - [`clock`] and [`object`]: dots, version vectors, and objects with their siblings.

@@ -55,8 +55,8 @@ pub struct Metadata {
     pub indexes: Vec<IndexEntry>,
     /// Time at which the value expires, in seconds since 1970; `None` if it never expires.
     pub expires_at_secs: Option<u32>,
-    /// True if the value expires and its writer had seen or met older values of the record. Copies
-    /// of those values may still exist, so a tombstone stays when the value expires
+    /// True if the value expires, and its writer had seen older values of the record or its coordinator found
+    /// some. Copies of those values may still exist, so a tombstone stays when the value expires
     /// ([`Object::after_expiry`]).
     pub replaces: bool,
     /// Entries of a Riak object for which this type has no field, as encoded name and encoded

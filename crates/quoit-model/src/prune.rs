@@ -2,8 +2,8 @@
 //! actor that ever wrote it.
 //!
 //! The rule is Riak's, with the bucket properties `small_vclock`, `big_vclock`, `young_vclock` and
-//! `old_vclock`. A pruned event is forgotten: a replica that still has its value may bring it back
-//! as a sibling. Therefore a clock only loses entries that are old, or that are too many.
+//! `old_vclock`. A pruned event is forgotten: a replica that still has its value may bring it back as a
+//! sibling. Therefore a clock only loses entries that are old, or that exceed the maximum number.
 
 use crate::clock::Dot;
 use crate::object::Object;

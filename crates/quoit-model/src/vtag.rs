@@ -29,9 +29,9 @@ pub const fn unix_secs(riak_secs: u64) -> u64 {
     riak_secs.saturating_sub(UNIX_EPOCH_RIAK_SECS)
 }
 
-/// The entity tag of the value that `dot` wrote to the record with this identity hash: 22 base-62
-/// characters of an XXH3-128. Every replica computes the same tag. Two values of one record have
-/// different tags, but for chance (2^-128). Costs one short hash and one allocation.
+/// The entity tag of the value that `dot` wrote to the record with this identity hash: 22 base-62 characters
+/// of an XXH3-128. Every replica computes the same tag. Two values of one record have different tags, except
+/// by chance (2^-128). Costs one short hash and one allocation.
 #[must_use]
 pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
     Bytes::copy_from_slice(&vtag_text(dot, identity))

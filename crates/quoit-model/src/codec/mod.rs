@@ -16,8 +16,8 @@ mod rare;
 
 use rare::{decode_rare, encode_rare};
 
-/// First byte of the stored form. Riak's forms begin with 53 or 131, so the first byte tells them
-/// apart.
+/// First byte of the stored form. Riak's forms begin with 53 or 131, so the first byte distinguishes the
+/// forms.
 pub const OBJECT_FORMAT_1: u8 = 0x51;
 
 pub(crate) const DELETED: u16 = 1 << 0;
@@ -234,7 +234,7 @@ pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut
     out.extend_from_slice(&sibling.value);
 }
 
-/// Appends all of a sibling but the bytes of its value.
+/// Appends all of a sibling except the bytes of its value.
 #[inline]
 fn encode_sibling_front(sibling: &Sibling, clock: &VersionVector, out: &mut Vec<u8>) {
     let dot_in_clock = sibling.dot.as_ref().and_then(|dot| {

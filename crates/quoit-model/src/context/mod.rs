@@ -84,9 +84,8 @@ pub enum ContextError {
     },
 }
 
-/// Encodes the context of a clock. Equal clocks have equal contexts, whatever the order and times
-/// of their entries. The context of the empty clock is not empty. Costs one allocation and a short
-/// hash.
+/// Encodes the context of a clock. Equal clocks have equal contexts, even if their entries have other times
+/// or another order. The context of the empty clock is not empty. Costs one allocation and a short hash.
 #[must_use]
 pub fn encode_context(clock: &VersionVector) -> Bytes {
     let entries = clock.entries();
@@ -130,8 +129,8 @@ pub fn encode_riak_context(clock: &VersionVector) -> Bytes {
     deflate_raw(&term)
 }
 
-/// Decodes the clock of a context. An empty context stands for the empty clock: the writer has seen
-/// nothing.
+/// Decodes the clock of a context. An empty context stands for the empty clock: the writer has seen no
+/// events.
 ///
 /// # Errors
 ///

@@ -30,7 +30,7 @@ pub const DEFERRED_RUNS_MAX: usize = 10_000;
 /// Error of applying an operation. The operation then has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ApplyError {
-    /// The operation can't be applied, whatever is stored.
+    /// The operation is invalid for any stored state.
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// A remove without a context names an element that is absent.

@@ -25,9 +25,9 @@ pub(super) enum Content {
     Map(BTreeMap<FieldName, MapField>),
     /// The payload of a write has all elements that its coordinator had seen.
     Hll(Item<Arc<HyperLogLog>>),
-    /// A large set or map in a field, which is stored in pages of its own. This summary stands in
-    /// the page that holds the field. The branch is loaded before its content is read or changed; a
-    /// whole state has no branches.
+    /// A large set or map in a field, which is stored in pages of its own. The page that holds the field has
+    /// this summary instead. The branch is loaded before its content is read or changed; a whole state has no
+    /// branches.
     Branch(Box<Branch>),
 }
 
@@ -74,8 +74,7 @@ impl Totals {
 /// A field of a map. A whole record is represented as a field, too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MapField {
-    /// Events of updates of the field. While one of them counts, the field exists, even if it holds
-    /// nothing.
+    /// Events of updates of the field. While one of them counts, the field exists, even if it is empty.
     pub(super) presence: Item<()>,
     /// Content of the field.
     pub(super) content: Content,

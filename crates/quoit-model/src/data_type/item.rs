@@ -59,7 +59,7 @@ impl<P> ItemChange<P> {
 }
 
 impl<P> Item<P> {
-    /// Makes an item of its stored parts; `live` is sorted by actor and counter.
+    /// Makes an item from its stored parts; `live` is sorted by actor and counter.
     pub(super) fn from_parts(live: SmallVec<[Write<P>; 1]>, deferred: EventSet) -> Self {
         debug_assert!(live.is_sorted_by(|a, b| order(&a.dot) < order(&b.dot)), "unsorted writes");
         Self { live, deferred: (!deferred.is_empty()).then(|| Box::new(deferred)) }

@@ -54,7 +54,7 @@ pub enum Answer {
     },
 }
 
-/// Error of a query that can't be answered, whatever is stored.
+/// Error of a query that no stored state can answer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum QueryError {
     /// The data type has no such part.
@@ -75,7 +75,7 @@ pub enum QueryError {
 }
 
 impl From<Query> for Question {
-    /// Makes a query of the record itself.
+    /// Makes a query about the record itself.
     fn from(query: Query) -> Self {
         Self { path: Vec::new(), query }
     }

@@ -1,7 +1,7 @@
 //! States in Riak's form, for clients that read a data type as an object.
 //!
-//! Riak's form repeats the clock in every set, map and flag. Riak records deferred removes by whole
-//! clocks, so its form has no room for deferred events of single actors; they are left out.
+//! Riak's form repeats the clock in every set, map and flag. Riak records deferred removes by whole clocks,
+//! so its form can't hold deferred events of single actors; they are left out.
 
 use super::content::{Assigned, Content, MapField, Totals};
 use super::from_riak::actor_in_riak;

@@ -1,5 +1,5 @@
-//! HyperLogLog: estimates the number of different elements in a few kilobytes, whatever that number
-//! is.
+//! HyperLogLog: estimates the number of different elements in a few kilobytes, however many elements there
+//! are.
 //!
 //! The SHA-1 of an element selects one of 2^p registers. A register keeps the longest run of zero
 //! bits that it has seen (Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog: the analysis of a
@@ -133,8 +133,8 @@ impl HyperLogLog {
         Self { precision, registers: Registers::Listed(Vec::new()) }
     }
 
-    /// Makes a HyperLogLog of registers in any order. Of several values for one index the highest
-    /// counts. Returns `None` if an index or value is not possible at this precision.
+    /// Makes a HyperLogLog from registers in any order. Of several values for one index the highest counts.
+    /// Returns `None` if an index or value is not possible at this precision.
     #[must_use]
     pub fn from_registers(
         precision: Precision,
@@ -151,7 +151,7 @@ impl HyperLogLog {
         Some(Self::of_values(precision, all.into()))
     }
 
-    /// Makes a HyperLogLog of the values of all registers, in the form that suits them.
+    /// Makes a HyperLogLog from the values of all registers, as a list or an array.
     fn of_values(precision: Precision, values: Box<[u8]>) -> Self {
         debug_assert_eq!(values.len(), precision.register_count(), "each register has a value");
         let filled_count = values.iter().filter(|value| **value > 0).count();

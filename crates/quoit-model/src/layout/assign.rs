@@ -1,11 +1,11 @@
 //! Assignment of partitions to nodes: fills the rows of the table until every node holds its quota.
 //!
-//! Nodes and rows are the two sides of a matroid intersection: a node may be in as many rows as its
-//! quota, and a row may hold any nodes that leave room for enough locations. Missing positions are
-//! filled by shortest augmenting paths, here called chains of exchanges: a node takes a position
-//! from another, which takes one from a third, until a node is above its quota or a position is
-//! empty. Such a chain exists as long as a node is below its quota (Lawler, "Combinatorial
-//! Optimization: Networks and Matroids", 1976, chapter 8).
+//! Nodes and rows are the two sides of a matroid intersection: a node may be in as many rows as its quota,
+//! and a row may hold any nodes that allow it to have enough locations. Missing positions are filled by
+//! shortest augmenting paths, here called chains of exchanges: a node takes a position from another, which
+//! takes one from a third, until a node is above its quota or a position is empty. Such a chain exists as
+//! long as a node is below its quota (Lawler, "Combinatorial Optimization: Networks and Matroids", 1976,
+//! chapter 8).
 
 use super::member::node_number;
 use super::table::{CellAt, EMPTY_POSITION, Table, scatter};

@@ -6,8 +6,8 @@
 //! | version | varint |
 //! | ring size | varint |
 //! | rules | `target_n_val`, `target_location_n_val`, a byte each |
-//! | locations | varint number, then the names in rising order, each with a varint length before it |
-//! | nodes | varint number, then the nodes in rising order of their ids |
+//! | locations | varint number, then the names in ascending order, each with a varint length before it |
+//! | nodes | varint number, then the nodes in ascending order of their ids |
 //! | node | id (16 bytes), varint capacity, varint 0 for no location or 1 + number of the location |
 //! | table | for each partition its balanced positions: numbers of nodes |
 //!
@@ -67,8 +67,8 @@ impl Layout {
         out
     }
 
-    /// Decodes a layout. The memory taken is at most the number of bytes times [`NODES_MAX`],
-    /// whatever the input.
+    /// Decodes a layout. Takes at most as many bytes of memory as the input has, times [`NODES_MAX`], even
+    /// for invalid input.
     ///
     /// # Errors
     ///

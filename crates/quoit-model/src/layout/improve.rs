@@ -8,8 +8,8 @@ use super::shares::FairShares;
 use super::table::{CellAt, EMPTY_POSITION, Table};
 use std::collections::VecDeque;
 
-/// Maximum number of positions that the search looks at. Only large clusters with locations come
-/// near it; they then move a little more than necessary.
+/// Maximum number of positions that the search examines. Only large clusters with locations come near it;
+/// they then move a little more than necessary.
 const LOOKS_MAX: u64 = 20_000_000;
 
 /// A node takes a position from its holder.

@@ -90,7 +90,7 @@ impl Layout {
         }
     }
 
-    /// Makes a layout of the balanced positions of all partitions; adds the later positions.
+    /// Makes a layout from the balanced positions of all partitions; adds the later positions.
     fn from_balanced(
         version: u64,
         ring_size: RingSize,
@@ -223,10 +223,9 @@ impl Layout {
         }
     }
 
-    /// The preference list of a record in the form that clients see: the record's partition and the
-    /// following ones, wrapping around, `n_val` in all but at most the number of partitions. Each
-    /// stands with the node of the corresponding position in the order of the record's partition.
-    /// No allocation.
+    /// The preference list of a record in the form that clients see: the record's partition and the following
+    /// ones, wrapping around, `n_val` in all but at most the number of partitions. Each partition comes with
+    /// the node of the corresponding position in the order of the record's partition. No allocation.
     pub fn preflist(
         &self,
         placement: Placement,

@@ -83,7 +83,7 @@ impl Movement {
         transfers
     }
 
-    /// Number of copies that each node gives to each other node, by (from, to), in order.
+    /// Number of copies that each node sends to each other node, by (from, to), in order.
     #[must_use]
     pub fn by_pair(&self) -> BTreeMap<(NodeId, NodeId), u32> {
         let mut pairs = BTreeMap::new();
@@ -103,9 +103,9 @@ impl Movement {
     }
 }
 
-/// Lower bound of the movement. Nodes below their new share must get what they lack; nodes above
-/// their share, or gone, must give copies away; partitions with too few copies or locations must
-/// get others. These may be the same transfers, so the largest number counts.
+/// Lower bound of the movement. Nodes below their new share must get the copies that they lack; nodes above
+/// their share, and nodes that have left, must give copies away; partitions with too few copies or locations
+/// must get others. These may be the same transfers, so the largest number counts.
 fn lower_bound(old: &Layout, new: &Layout, n_val: u32) -> u64 {
     let parts = new.spread_parts();
     let spread = parts.spread();

@@ -1,4 +1,4 @@
-//! Figures of a layout for operators: shares and warnings.
+//! Shares and warnings of a layout, for operators.
 
 use super::Layout;
 use super::member::locations_of;

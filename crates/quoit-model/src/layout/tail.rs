@@ -1,10 +1,10 @@
 //! Positions after the balanced ones, by weighted rendezvous hashing.
 //!
-//! Each node has a cost for the partition, and nodes stand in the order of their costs. With the
-//! hash as a uniform random number h in (0, 1], the cost -log2(h) / capacity is an exponential
-//! random variable whose rate is the capacity. So a node comes first with a probability
-//! proportional to its capacity. The logarithm is computed by linear interpolation between powers
-//! of two, in integers, because the order must be the same on every machine and must never change.
+//! Each node has a cost for the partition, and the nodes are sorted by their costs. With the hash as a
+//! uniform random number h in (0, 1], the cost -log2(h) / capacity is an exponential random variable whose
+//! rate is the capacity. So a node comes first with a probability proportional to its capacity. The logarithm
+//! is computed by linear interpolation between powers of two, in integers, because the order must be the same
+//! on every machine and must never change.
 //!
 //! Thaler, Ravishankar: "Using name-based mappings to increase hit rates", 1998; Schindelhauer,
 //! Schomaker: "Weighted distributed hash tables", 2005.

@@ -19,10 +19,10 @@ use std::cmp::Ordering;
 pub enum WritePolicy {
     /// They stay as siblings of the new value (`allow_mult` = true).
     Siblings,
-    /// They go, unless they are later than the new value; clients see the latest (`allow_mult` =
+    /// They are dropped, unless they are later than the new value; clients see the latest (`allow_mult` =
     /// false).
     LatestModified,
-    /// They go, as do those that the writer had seen (`last_write_wins` = true).
+    /// They are dropped, as are those that the writer had seen (`last_write_wins` = true).
     LastWriteWins,
     /// As [`WritePolicy::Siblings`], but the context of the writer is ignored (`write_once` =
     /// true).
@@ -76,9 +76,9 @@ impl Object {
     /// so the other copy disappears from every replica. A later value that replaces the kept copy
     /// comes from a client that has seen it.
     ///
-    /// As far as [`Object::digest`] can tell, the merge is commutative and idempotent. It is
-    /// associative for objects whose siblings all have dots; a sibling without a dot may come back,
-    /// but is never lost. Costs the product of the numbers of siblings; values are shared.
+    /// By [`Object::digest`], the merge is commutative and idempotent. It is associative for objects whose
+    /// siblings all have dots; a sibling without a dot may come back, but is never lost. Costs the product of
+    /// the numbers of siblings; values are shared.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         if (self.has_data_type() || other.has_data_type())
@@ -163,11 +163,11 @@ impl Object {
     /// its counter is above every counter of its actor in `stored` and `context` (see
     /// [`check_context`](crate::context::check_context)).
     ///
-    /// Under [`WritePolicy::LatestModified`], values that the writer had not seen go too, unless
-    /// they are later than the new value. Later values stay beside it, and
-    /// [`Object::resolve_latest`] answers with the latest. A value is only ever dropped for a newer
-    /// event whose value is kept. If a write dropped its own value in favour of a later one,
-    /// replicas that compare different pairs could together drop all values.
+    /// Under [`WritePolicy::LatestModified`], values that the writer had not seen are dropped too, unless
+    /// they are later than the new value. Later values stay beside it, and [`Object::resolve_latest`] answers
+    /// with the latest. A value is only ever dropped for a newer event whose value is kept. If a write
+    /// dropped its own value in favour of a later one, replicas that compare different pairs could together
+    /// drop all values.
     ///
     /// Copies the clock and the siblings that stay; values are shared.
     #[must_use]
@@ -199,8 +199,8 @@ impl Object {
         let mut siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
             (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
-            // `unknown_to` would not do here: every context, even the empty one, covers an object
-            // without a clock.
+            // `unknown_to` can't be used here: every context, even the empty one, covers an object without a
+            // clock.
             (Some(stored), WritePolicy::WriteOnce) => with_new(stored.siblings.iter(), new),
             (Some(stored), WritePolicy::LatestModified) => {
                 let new_us = new.last_modified_us;
@@ -214,9 +214,8 @@ impl Object {
         Self { clock, siblings }
     }
 
-    /// Makes an object of a value and a clock from elsewhere, without a new event (option `asis`).
-    /// Replication and repair tools write such objects; the store merges them with the stored
-    /// object.
+    /// Makes an object from a value and a clock from elsewhere, without a new event (option `asis`).
+    /// Replication and repair tools write such objects; the store merges them with the stored object.
     #[must_use]
     pub fn given(clock: VersionVector, mut new: NewValue) -> Self {
         // The values that it replaced elsewhere are not known, so assume that there were some.

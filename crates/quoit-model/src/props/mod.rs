@@ -23,8 +23,8 @@
 //! assert_eq!(refused.pb_text(), "Invalid bucket properties: [{n_val,not_integer}]");
 //! ```
 //!
-//! Not here: the running of commit hooks; names of buckets; storage. The server converts properties from and
-//! to Protocol Buffers messages.
+//! This module does not run commit hooks, does not handle names of buckets, and does not store properties.
+//! The server converts properties from and to Protocol Buffers messages.
 
 mod bucket_type;
 mod error;

@@ -45,9 +45,9 @@ impl PropUpdates {
     /// Commit hooks among these properties that this server can't run, each with the name of its property.
     ///
     /// They are kept and shown like any other hook. A bucket with such a pre-commit hook refuses writes, as
-    /// Riak does where the hook's module is missing. Post-commit hooks are never run. Left out of the answer
-    /// are those whose absence nobody notices: Riak runs JavaScript functions before a commit alone, and its
-    /// own modules are those of replication and Search.
+    /// Riak does if the hook's module is missing. Post-commit hooks are never run. The answer leaves out
+    /// hooks whose absence has no effect: Riak runs JavaScript functions only before a commit, and its own
+    /// modules are those of replication and Search.
     pub fn hooks_not_run(&self) -> impl Iterator<Item = (&'static str, CommitHook)> {
         let precommit = self.hooks("precommit").filter(|hook| PrecommitCheck::of(hook).is_none());
         let postcommit = self.hooks("postcommit").filter(|hook| match hook {

@@ -97,7 +97,7 @@ properties! {
         "n_val" n_val: u32 = 3, Number { least: 1, max: N_VAL_MAX };
         /// True to keep concurrent writes as siblings.
         "allow_mult" allow_mult: bool = false, Flag;
-        /// True if the latest write replaces all others, whatever their causality.
+        /// True if the latest write replaces all others, regardless of causality.
         "last_write_wins" last_write_wins: bool = false, Flag;
         /// True if siblings carry dots.
         "dvv_enabled" dvv_enabled: bool = false, Flag;

@@ -135,7 +135,7 @@ impl IndexPosition {
         Self(Bytes::from(bytes))
     }
 
-    /// Makes a position of the bytes that [`IndexPosition::as_bytes`] returned.
+    /// Makes a position from the bytes that [`IndexPosition::as_bytes`] returned.
     ///
     /// # Errors
     ///

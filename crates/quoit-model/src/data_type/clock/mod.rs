@@ -24,7 +24,7 @@ impl From<VersionVector> for CausalClock {
 }
 
 impl CausalClock {
-    /// Makes a clock of a vector and a cloud, which may overlap.
+    /// Makes a clock from a vector and a cloud, which may overlap.
     #[must_use]
     pub fn new(vector: VersionVector, cloud: EventSet) -> Self {
         let mut clock = Self { vector, cloud };

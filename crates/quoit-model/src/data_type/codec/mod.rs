@@ -66,7 +66,7 @@ fn read_wide(cursor: &mut Cursor<'_>) -> Result<u128, StoredFormError> {
     let mut value = 0u128;
     for place in 0..19 {
         let byte = cursor.u8()?;
-        // The 19th byte has room for two bits.
+        // The 19th byte can hold two bits.
         if place == 18 && byte > 3 {
             break;
         }

@@ -7,10 +7,10 @@
 //! mark the record as present. A delete in Riak has seen them, as has any later version of the
 //! object.
 //!
-//! Data types whose form in Riak has no events get those of the object's clock. An object with a
-//! greater clock has all that one with a smaller clock has. So each element of a grow-only set, and
-//! the registers of a HyperLogLog, are written by the last event of each actor. Of two versions the
-//! newer one then replaces the older, and two concurrent versions keep what either has.
+//! Data types whose form in Riak has no events get those of the object's clock. An object with a greater
+//! clock has everything that an object with a smaller clock has. So each element of a grow-only set, and the
+//! registers of a HyperLogLog, are written by the last event of each actor. Of two versions the newer one
+//! then replaces the older, and the merge of two concurrent versions has the elements of both.
 //!
 //! In a counter, the number of an actor's event is the sum of all that the actor has counted, which
 //! grows with each update. A count of an incarnation of Quoit is an exception: its event is the
@@ -69,10 +69,9 @@ pub fn clock_in_riak(clock: &VersionVector) -> VersionVector {
 }
 
 impl Object {
-    /// Converts the values that are data types in Riak's form to one state. `datatype` is that of
-    /// the bucket; in a bucket without one, only counters of Riak 1.4 are data types. Tombstones
-    /// beside a data type go, as they do when Riak reads it. Returns true if the object has
-    /// changed.
+    /// Converts the values that are data types in Riak's form to one state. `datatype` is that of the bucket;
+    /// in a bucket without one, only counters of Riak 1.4 are data types. Tombstones beside a data type are
+    /// dropped, as they are when Riak reads it. Returns true if the object has changed.
     ///
     /// # Errors
     ///

@@ -1,14 +1,13 @@
 //! Objects that hold the state of a data type. A record with a data type is stored, compared and
 //! replicated like any other record.
 //!
-//! The state is the value of one of the object's siblings, and the object's clock is the state's
-//! version vector. A note among the sibling's metadata, which no client can write, distinguishes
-//! the state from values that clients have put. The value of the note is the dot cloud, for which
-//! the object's clock has no room. The sibling's dot is an update that marks the record as present,
-//! so that digests, deletes, and code that knows nothing of data types treat the sibling as any
-//! other.
+//! The state is the value of one of the object's siblings, and the object's clock is the state's version
+//! vector. A note among the sibling's metadata, which no client can write, distinguishes the state from
+//! values that clients have put. The value of the note is the dot cloud, which the object's clock can't hold.
+//! The sibling's dot is an update that marks the record as present, so that digests, deletes, and code that
+//! does not know data types treat the sibling as any other.
 //!
-//! Other siblings stay beside the state. When a tombstone meets the state, the state loses the
+//! Other siblings stay beside the state. When a tombstone is merged with the state, the state loses the
 //! writes that the tombstone's clock covers.
 
 use super::context::incarnation_number;
@@ -126,7 +125,7 @@ struct ExtractedState {
 }
 
 impl ExtractedState {
-    /// Makes the parts of an object without a state.
+    /// Makes the parts for an object without a state.
     fn nothing(object: &Object, datatype: Datatype, life: RecordTimes) -> Self {
         let clock = CausalClock::from(object.clock.clone());
         Self { rest: object.clone(), state: State::empty(datatype), clock, life }
@@ -213,10 +212,9 @@ impl Object {
         }
     }
 
-    /// True if the merge of both objects is this one, as the clocks show without a look at the
-    /// states: an object that has seen more events has all that the other one has. Deltas are an
-    /// exception: an object that received one does not know which tombstones the operation
-    /// replaced. So the siblings are compared as well.
+    /// True if the clocks alone show that the merge of both objects is this one: an object that has seen more
+    /// events has all that the other one has. Deltas are an exception: an object that received one does not
+    /// know which tombstones the operation replaced. So the siblings are compared as well.
     pub(super) fn has_all_of(&self, less: &Self) -> bool {
         self.has_seen(less)
             && self.has_data_type() == less.has_data_type()
@@ -236,7 +234,7 @@ impl Object {
         actors.filter(own).max()
     }
 
-    /// Returns the object after an operation that this store coordinates. Tombstones go, since the
+    /// Returns the object after an operation that this store coordinates. Tombstones are dropped, since the
     /// operation has seen them. `expires_at_secs` is the new time of expiry, in seconds since 1970.
     ///
     /// # Errors

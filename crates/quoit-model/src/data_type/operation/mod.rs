@@ -8,7 +8,7 @@ use thiserror::Error;
 
 mod codec;
 
-/// A request of a client to change a data type. Either all of it is applied, or nothing.
+/// A request of a client to change a data type. Either all of its changes are applied, or none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Adds a number to a counter; a negative number decrements.
@@ -66,7 +66,7 @@ pub enum FieldOperation {
     Map(MapOperation),
 }
 
-/// Error of an operation that can't be applied, whatever is stored.
+/// Error of an operation that is invalid for any stored state.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum OperationError {
     /// The operation is for another data type than that of the bucket type.

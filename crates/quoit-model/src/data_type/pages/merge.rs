@@ -177,8 +177,8 @@ impl PagedObject {
         Ok(PagesMerged::Whole(latest))
     }
 
-    /// Returns a smaller object that is enough to tell other replicas of a plain write; `self` is
-    /// the result of that [`PagedObject::write`]. Returns `None` if they need the whole object.
+    /// Returns a smaller object that is enough to replicate a plain write; `self` is the result of that
+    /// [`PagedObject::write`]. Returns `None` if the replicas need the whole object.
     ///
     /// The small object's clock has the events that the writer had seen and, through the entry of
     /// the dot's actor, all plain values that this store has written to the record up to `dot`.
@@ -208,7 +208,7 @@ impl PagedObject {
         Some(Object { clock, siblings })
     }
 
-    /// Makes the result of a root and of the siblings beside the state.
+    /// Makes the result from a root and the siblings beside the state.
     fn merged_into(
         &self,
         mut object: Object,

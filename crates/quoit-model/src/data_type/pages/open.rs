@@ -1,4 +1,4 @@
-//! Loading of branches: puts wanted items where operations and merges expect them.
+//! Loading of branches: puts wanted items into the state, where operations and merges expect them.
 
 use super::branch::Branch;
 use super::ranges::pages_of;

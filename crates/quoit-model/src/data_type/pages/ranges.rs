@@ -10,9 +10,9 @@
 //!    first copy ([`PagedObject::take_ranges`]). An item that the clock covers and that the merged copy
 //!    lacks has then been removed: otherwise it would have been sent.
 //!
-//! Concurrent changes that only one copy has seen do no harm: items outside the ranges that both
-//! copies had, or neither had, stay so. If the other copy has seen such a change too, it may have
-//! undone it. Nothing is merged then, and the comparison begins again.
+//! Concurrent changes that only one copy has seen do no harm: items outside the ranges that both copies had,
+//! or neither had, remain that way. If the other copy has seen such a change too, it may have undone it.
+//! Nothing is merged then, and the comparison begins again.
 
 use super::object::{PagedObject, replace_root};
 use super::region::Splitting;

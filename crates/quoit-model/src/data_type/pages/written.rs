@@ -245,7 +245,7 @@ struct Page {
 }
 
 impl Page {
-    /// Makes a whole page of these items.
+    /// Makes a whole page from these items.
     fn of(datatype: Datatype, content: Content) -> Self {
         let (content, encoded) = encode_page(datatype, content);
         Self { content, is_whole: true, encoded }
@@ -304,7 +304,7 @@ impl Written {
         Ok(written)
     }
 
-    /// Puts items into the pages where they belong, which are still empty.
+    /// Puts items into their pages, which are still empty.
     fn divide(&mut self, content: Content) {
         let table = self.branch.table;
         self.insert(content.divide(self.seed, |item| table.page_of(item).first()));

@@ -21,9 +21,9 @@ const AROUND: u8 = 22;
 const WAITING: u8 = 64;
 
 impl State {
-    /// The digest is equal if the same writes count, and different otherwise, but for chance
-    /// (2^-64). It covers the events of the writes, which determine their payloads. It leaves out
-    /// deferred events, since the clock decides about them.
+    /// Two states have the same digest if the same writes count in both, and different digests otherwise,
+    /// except by chance (2^-64). The digest covers the events of the writes, which determine their payloads.
+    /// It leaves out deferred events, since the clock decides about them.
     ///
     /// The digest is the sum of the digests of all items, so a change of an element or field
     /// changes only its own part.

@@ -69,7 +69,7 @@ impl State {
         Self { datatype, record, has_deferred: false }
     }
 
-    /// Makes a state of its stored record.
+    /// Makes a state from its stored record.
     pub(super) fn from_record(datatype: Datatype, record: MapField) -> Self {
         let has_deferred = record.deferred_run_count() > 0;
         Self { datatype, record, has_deferred }
