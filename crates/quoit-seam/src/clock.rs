@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Source of time.
 pub trait Clock: Send + Sync {
-    /// Wall-clock time in microseconds since 1970. It may jump.
+    /// Wall-clock time in microseconds since 1970. It may jump forwards or backwards.
     fn unix_us(&self) -> u64;
 
     /// Microseconds since an arbitrary start. Never goes back.

@@ -72,7 +72,7 @@ pub trait Disk: Send + Sync {
     /// Locks the directory for this process.
     fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError>;
 
-    /// Number of bytes by which files may still grow; `None` if unknown.
+    /// Number of bytes by which files may still grow before the disk is full; `None` if unknown.
     fn room_bytes(&self) -> Option<u64>;
 
     /// Name of the directory for error messages.

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Faults of a disk. Cheap to clone, because one failed sync fails many writes.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DiskError {
-    /// The disk is full. Reads still work, and writes work again once there is room.
+    /// The disk is full. Reads still work, and writes work again once there is free space.
     #[error("disk full: {path} has no room for {size_bytes} more bytes; free space or add a disk")]
     DiskFull {
         /// The file that could not grow.

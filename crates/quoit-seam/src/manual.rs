@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only when the test advances it.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     unix_us: AtomicU64,

@@ -12,8 +12,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the mounted file systems in the order in which they were mounted. The list is empty where the
-    /// system does not tell.
+    /// Returns the mounted file systems in the order in which they were mounted. The list is empty if the
+    /// system does not report them.
     #[must_use]
     pub fn all() -> Vec<Mount> {
         Mount::parse(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())

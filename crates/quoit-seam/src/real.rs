@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LOCK_NAME: &str = "LOCK";
-/// Mode of new files, of which the process's umask is taken away.
+/// Mode of new files; the process's umask clears bits of it.
 const FILE_MODE: u32 = 0o666;
 /// Mode of new files that only their owner may use.
 const PRIVATE_FILE_MODE: u32 = 0o600;
@@ -23,7 +23,8 @@ pub struct RealDisk {
     directory: PathBuf,
     /// Mode of files that are created.
     file_mode: u32,
-    /// True while the file system may support `RWF_NOWAIT`. Cleared for good when it refuses once.
+    /// True while the file system may support `RWF_NOWAIT`. Cleared permanently once the file system refuses
+    /// it.
     nowait: Arc<AtomicBool>,
 }
 
@@ -149,8 +150,8 @@ impl DiskLock for RealLock {}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that another thread is starting holds the file open
-        // until it executes its program. If unlocking fails, closing is all that is left.
+        // Closing the file is not enough: a child that another thread is starting holds the file open until
+        // it executes its program. If unlocking fails, closing is the only remaining way.
         let _ = self.file.unlock();
     }
 }

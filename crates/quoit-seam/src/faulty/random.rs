@@ -26,7 +26,7 @@ impl Random {
         self.number() % end
     }
 
-    /// Number of things, out of `count`, that survive: none, all, or any number.
+    /// Number of items, out of `count`, that survive: none, all, or any number.
     pub fn part_of(&mut self, count: usize) -> usize {
         match self.below(4) {
             0 => 0,
