@@ -18,7 +18,7 @@ pub enum Protocol {
 /// A node of another cluster, and the queue that is consumed there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct PeerAddress {
-    /// Name of the queue; `None` for the usual one.
+    /// Name of the queue; `None` for the default queue.
     pub queue: Option<String>,
     /// Host name or address.
     pub host: String,

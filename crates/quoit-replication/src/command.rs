@@ -128,12 +128,12 @@ pub enum ReplicationCommand {
         /// Scope of the repair.
         check: CheckKind,
     },
-    /// Tells that a node begins to compare all records with another cluster.
+    /// Reports that a node begins to compare all records with another cluster.
     FullSyncBegun {
         /// Number of the comparison.
         check: u64,
     },
-    /// Tells that the other cluster of a comparison lacks no record of this one.
+    /// Reports that the other cluster of a comparison lacks no record of this one.
     FullSyncEnded {
         /// Number of the comparison.
         check: u64,
@@ -246,5 +246,5 @@ impl ReplicationCommand {
     }
 }
 
-/// The part of a link whose change makes earlier changes of its other parts void.
+/// The part of a link whose change invalidates earlier changes of its other parts.
 pub(crate) const DEFINITION: &str = "definition";

@@ -117,7 +117,7 @@ impl Replication {
         all
     }
 
-    /// Executes a change of a link on all nodes. Nodes that are away execute it when they are back.
+    /// Executes a change of a link on all nodes. Nodes that are down execute it when they are back.
     async fn change_on_all(
         self: &Arc<Self>,
         command: ReplicationCommand,

@@ -1,4 +1,4 @@
-//! Figures of sinks: objects that peers have sent, and the times that this took.
+//! Statistics of sinks: objects that peers have sent, and the times of fetching and storing them.
 
 use parking_lot::Mutex;
 use serde::Serialize;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Maximum number of bytes that are read from a file.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// A file with one value in JSON. Without a disk the value ends with the process.
+/// A file with one value in JSON. Without a disk the value is kept in memory only.
 pub(crate) struct JsonFile<T> {
     disk: Option<Arc<dyn Disk>>,
     name: &'static str,

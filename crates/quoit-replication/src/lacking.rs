@@ -81,7 +81,7 @@ pub(crate) async fn fetch_lacking(
         let mut copy = CopyBehind { connection, own };
         let united =
             store.replication().merge_with_remote_copy(&entry.key, &mut copy, &arrival).await;
-        // The other node's copy may be another one than the delta was made from, and lack the delta
+        // The other node's copy may differ from the one from which the delta was made, and may lack the delta
         // itself.
         let is_stored = united.is_ok_and(|is_united| is_united)
             && join(store, &entry, &arrival)

@@ -1,4 +1,4 @@
-//! Changes of links that apply to all nodes, including nodes that were away or join later.
+//! Changes of links that apply to all nodes, including nodes that were down or join later.
 //!
 //! A command for all nodes that defines or suspends a queue or a sink, or pauses full-sync, is kept
 //! with a version. Nodes ask each other for the changes that they know, and execute newer ones. The

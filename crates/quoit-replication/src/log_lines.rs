@@ -39,7 +39,7 @@ impl SinkSums {
         sums
     }
 
-    /// Increase since an earlier look. The sums of peers that have been removed are lost.
+    /// Increase since an earlier snapshot. The sums of peers that have been removed are lost.
     fn since(&self, earlier: &Self) -> Self {
         let mut ages = self.ages;
         ages.iter_mut().zip(earlier.ages).for_each(|(age, was)| *age = age.saturating_sub(was));

@@ -1,5 +1,4 @@
-//! The way out of a stale link: an operator decides which cluster is right, and the queue is consumed
-//! again.
+//! Recovery from a stale link: an operator decides which cluster is right, and the queue is consumed again.
 
 use crate::address::PeerAddress;
 use crate::command::{CommandError, ReplicationCommand};

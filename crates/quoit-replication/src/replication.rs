@@ -293,7 +293,7 @@ async fn members_of(dialer: &PeerDialer, peer: &PeerAddress) -> Option<Vec<PeerA
     };
     let layout = timeout(DISCOVERY_TIMEOUT, ask).await.ok()??;
     let of_node = |address: &str| format!("{address}:pb").parse::<PeerAddress>().ok();
-    // A node that listens on all addresses does not tell at which one it can be reached.
+    // A node that listens on all addresses does not report at which one it can be reached.
     let is_somewhere = |peer: &PeerAddress| !matches!(&*peer.host, "0.0.0.0" | "::" | "");
     Some(
         layout

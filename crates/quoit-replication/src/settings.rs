@@ -28,7 +28,7 @@ pub struct SinkSettings {
     pub login: Option<LoginSettings>,
     /// Interval between two log lines about source queues (`replrtq_logfrequency`).
     pub log_interval: Duration,
-    /// Name of the node, which peers are told.
+    /// Name of the node, which it sends to peers.
     pub node_name: String,
     /// Bucket types that are adopted from other clusters (`repl.bucket_types`).
     pub bucket_types: BucketTypeMode,

@@ -397,7 +397,7 @@ const fn check_workers(worker_count: usize, peer_limit: usize) -> Result<(), Cha
     }
 }
 
-/// Sinks of the configuration: one for each queue that a peer names, and one for the usual queue.
+/// Sinks of the configuration: one for each queue that a peer names, and one for the default queue.
 fn configured(settings: &SinkSettings) -> Vec<SinkDefinition> {
     let mut peers: BTreeMap<String, Vec<PeerAddress>> = BTreeMap::new();
     if settings.is_enabled {

@@ -1,5 +1,5 @@
-//! Ends of connections' tasks, which must not fall between the time at which an entry leaves its source
-//! and the time at which it is stored here.
+//! Ending the task of a connection. A task must not end while it has an entry that has left its source and is
+//! not stored here yet.
 
 use parking_lot::Mutex;
 

@@ -112,7 +112,7 @@ impl BootstrapPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BootstrapState {
-    /// The node was never told to copy anything.
+    /// No bootstrap was ever begun on this node.
     Never,
     /// The node is copying.
     Copying,

@@ -1,5 +1,5 @@
-//! News of full-syncs for all nodes of the cluster. Their queues need them, because missed deletes wait
-//! for a full-sync.
+//! Tells all nodes of the cluster when a full-sync begins and ends. Missed deletes in their queues wait for a
+//! full-sync.
 
 use super::FullSync;
 use super::report::FullSyncReport;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Time in which other nodes have to note a full-sync. A node that misses the news may keep its reap
+/// Time in which other nodes have to note a full-sync. A node that misses the message may keep its reap
 /// records until the next full-sync.
 const TELL_LIMIT: Duration = Duration::from_secs(10);
 

@@ -41,7 +41,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 use walk::{FullSyncError, Walk};
 
-/// Interval at which the schedule is looked at.
+/// Interval at which the schedule is checked.
 const TICK: Duration = Duration::from_secs(1);
 /// Time after the start of the node before the first scheduled check.
 const REST_AT_START: Duration = Duration::from_secs(60);

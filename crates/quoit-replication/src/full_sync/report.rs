@@ -54,7 +54,7 @@ pub struct FullSyncReport {
     pub duration_us: u64,
     /// Number of arcs that were compared.
     pub arc_count: u64,
-    /// Number of arcs that differed in both looks.
+    /// Number of arcs that differed in both comparisons.
     pub differing_arc_count: u64,
     /// Number of arcs for which one of the clusters had no complete copy.
     pub missing_arc_count: u64,
@@ -129,8 +129,8 @@ impl FullSyncReport {
         self.source_ahead + queued_there + self.deleted_here + self.deleted_there > 0
     }
 
-    /// True if the check has found no record that the other cluster lacks. A check that has queued
-    /// records does not say so, because it is not known whether they have arrived.
+    /// True if the check has found no record that the other cluster lacks. A check that has queued records
+    /// does not count, because it is not known whether they have arrived.
     pub(super) const fn lacks_nothing_there(&self) -> bool {
         // Of a Riak's trees, not all segments that differ are compared.
         let is_whole = self.cluster.is_some() || self.differing_arc_count == 0;

@@ -32,7 +32,7 @@ enum Records {
     Equal,
     /// Each with one event more.
     Newer,
-    /// As they are here, but those of one arc can't be told.
+    /// As they are here, except that those of one arc can't be reported.
     Missing,
 }
 
@@ -65,7 +65,7 @@ async fn full_sync(
     FullSync::new(Arc::clone(store), settings, PeerDialer::default())
 }
 
-/// Answer of the other cluster: what this one would say, changed.
+/// Answer of the other cluster: the one that this cluster would give, with a change.
 async fn answer(store: Arc<ReplicatedStore>, records: Records, frame: Frame) -> BytesMut {
     let unknown = unknown_request(&frame);
     if frame.clone().decode::<RpbQueuePutReq>().is_ok() {

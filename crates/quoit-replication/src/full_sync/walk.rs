@@ -29,9 +29,9 @@ const RANGE_COUNT: usize = 4_096;
 const RECORDS_PER_RANGE: u64 = 16;
 /// Maximum depth of ranges, in bits of the hash. A range of this depth is not split.
 const DEPTH_MAX: u32 = 36;
-/// Pause between two looks, in which writes under way reach the other cluster.
+/// Pause between two comparisons, in which writes under way reach the other cluster.
 const SETTLING: Duration = Duration::from_millis(500);
-/// Number of looks at arcs. Only arcs that differ in all of them count, so that writes under way do
+/// Number of comparisons of arcs. Only arcs that differ in all of them count, so that writes under way do
 /// not.
 const LOOK_COUNT: usize = 2;
 /// Number of references in a request.
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
             if theirs.len() != some.len() * 8 {
                 return Err(FullSyncError::Malformed);
             }
-            // Ranges without a digest would be taken for equal, and losses for settled.
+            // Ranges without a digest would count as equal, and losses as settled.
             assert_eq!(digests.len(), some.len(), "this cluster has a digest for each range");
             missing.extend(missing_here);
             missing.extend(there.missing_arcs.iter().filter_map(|arc| u16::try_from(*arc).ok()));
