@@ -26,7 +26,7 @@ const PUSH_RECORDS: usize = 128;
 const REQUESTS_AT_ONCE: usize = 64;
 /// Number of references waiting in Riak's queue above which the command pauses.
 const WAITING_MAX: u64 = 100_000;
-/// Time between two looks at the lengths of the queue.
+/// Interval at which the lengths of the queue are checked.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit of a listing.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(3600);

@@ -55,7 +55,7 @@ pub struct CompareArgs {
 /// The versions of a bucket's records: a digest for each key.
 type Versions = BTreeMap<Bytes, u64>;
 
-/// Findings about one bucket. A pair of a side is the number of its records and the sum of their digests.
+/// Findings about one bucket. Each pair has the number of a side's records and the sum of their digests.
 struct Compared {
     bucket: Bucket,
     riak: (usize, u64),

@@ -5,7 +5,7 @@ use super::{Translated, run, say};
 /// Settings that can be changed while the node runs.
 const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
 
-/// Refusal of `show` for settings of which a running node does not tell.
+/// Refusal of `show` for settings that a running node does not report.
 const NOT_SHOWN: &str = "show: of a running node, only transfer_limit, handoff.inbound and handoff.outbound \
     can be shown, with quoit admin handoff config [--node NODE|--all]; quoit admin status prints ring_size \
     and storage_backend; quoit config show FILE prints the other settings of a file, and quoit config \

@@ -1,5 +1,4 @@
-//! The journal of an import: a file that says how far the import is, so that an interrupted one can
-//! continue.
+//! The journal of an import: a file with its progress, so that an interrupted import can continue.
 //!
 //! The journal is replaced as a whole, some four times a second. Its positions only cover records that the
 //! cluster has acknowledged. A resumed import therefore sends some records again, which the cluster merges,

@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 const BATCH_BYTES: usize = 1 << 20;
 /// Most records of a batch.
 const BATCH_RECORDS_MAX: usize = 1000;
-/// End of the words about a record or piece at which the import ends.
+/// End of the message about a record or piece at which the import ends.
 const SKIP_HINT: &str = "; give --skip-damaged to continue without damaged or refused records";
 /// Damaged pieces and refused records that are named one by one.
 const NAMED_MAX: usize = 1000;
@@ -369,7 +369,7 @@ impl Import<'_> {
     }
 }
 
-/// Where a record is, for people. It is put into words only where it is told.
+/// Position of a record. It is formatted only when it is shown to the operator.
 #[derive(Clone, Debug)]
 struct RecordPosition {
     key: BitcaskKey,

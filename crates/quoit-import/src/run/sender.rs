@@ -169,7 +169,7 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
         state.batch_size.took(record_count, began.elapsed());
         match sent {
             // The batch stays unacknowledged, so that the journal does not pass it and a restarted import
-            // meets it again.
+            // finds it again.
             Ok(refused) if !refused.is_empty() && !skips_refused => {
                 state.fault = Some(format!("{}{SKIP_HINT}", refused[0]));
             }
@@ -198,9 +198,9 @@ impl<P: Display> Display for RejectedRecord<P> {
     }
 }
 
-/// Sends records until the cluster has answered for each of them. Returns the records that the answers list
-/// for good. If the cluster refuses a batch as a whole because of its contents, the batch is halved until
-/// the faulty record is alone.
+/// Sends records until the cluster has answered for each of them. Returns the records that the last answers
+/// list as refused or behind. If the cluster refuses a batch as a whole because of its contents, the batch is
+/// halved until the faulty record is alone.
 pub(super) fn deliver(
     api: &Api,
     path: &str,

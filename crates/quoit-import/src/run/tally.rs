@@ -74,7 +74,7 @@ pub(super) fn table_of<T>(list: Vec<OfBucket<T>>) -> BTreeMap<(Vec<u8>, Vec<u8>)
 pub(super) struct BucketCounts {
     counts: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
     /// The bucket of the last record. Its count is added to the table only when the bucket changes, because
-    /// consecutive records mostly are of one bucket.
+    /// consecutive records are usually of one bucket.
     last: Option<(Bytes, Bytes)>,
     of_last: u64,
 }

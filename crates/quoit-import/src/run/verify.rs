@@ -32,7 +32,7 @@ pub(super) struct Verified {
     /// Number of live records and sum of their versions' digests, by type and bucket.
     #[serde(with = "by_bucket")]
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>,
-    /// The bucket of the last record. Consecutive records mostly are of one bucket.
+    /// The bucket of the last record. Consecutive records are usually of one bucket.
     #[serde(skip)]
     last: Option<(Bytes, Bytes)>,
 }
