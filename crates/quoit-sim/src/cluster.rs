@@ -283,7 +283,7 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
         planned.retain(|planned| !matches!(planned.fault, MachineFault::Clock(..)));
     }
     if settings.family == Some(Family::WithoutExchanges) {
-        // A write that finds no room on a replica's disk is refused at once, and leaves a hint.
+        // A write for which a replica's disk has no space is refused at once, and leaves a hint.
         planned.retain(|planned| {
             let fault = planned.fault;
             fault.preserves_hints_and_time() || matches!(fault, MachineFault::DiskSpace(..))

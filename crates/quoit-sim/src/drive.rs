@@ -150,7 +150,7 @@ pub(crate) async fn drive(
         upgrades.await.map_err(broken)??;
         use_new_things(&ground).await?;
     }
-    // A merge that reclaims an expired value's room stores a tombstone, which is reaped later.
+    // A merge that reclaims an expired value's space stores a tombstone, which is reaped later.
     let keeps_tombstones =
         settings.delete_mode(seed) == DeleteMode::Keep || settings.has_expiring();
     if settings.has_expiring() {

@@ -48,8 +48,8 @@ impl EngineKind {
             Self::Innostore => {
                 let settings =
                     OrderedSettings { last_opening, ring_size, ..OrderedSettings::new(entropy) };
-                // A simulated disk that is nearly full has room for a few thousand bytes, so the engine
-                // reserves no room.
+                // A simulated disk that is nearly full has a few thousand free bytes, so the engine reserves
+                // no space.
                 let of_tree =
                     TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
                 let opened =
@@ -124,8 +124,8 @@ fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> Bi
         snapshot_interval_bytes: sizes.snapshot_interval_bytes,
         entry_buffer_bytes: sizes.entry_buffer_bytes.unwrap_or(defaults.entry_buffer_bytes),
         snapshot_interval_records: 100,
-        // A simulated disk that is nearly full has room for a few thousand bytes, so the engine reserves
-        // no room.
+        // A simulated disk that is nearly full has a few thousand free bytes, so the engine reserves no
+        // space.
         kept_room_bytes: 0,
         merge: MergeSettings {
             policy: if sizes.merges { MergePolicy::Always } else { MergePolicy::Never },

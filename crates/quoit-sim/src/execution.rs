@@ -36,7 +36,7 @@ impl DiskDelay {
         self.0.us_max.store(us_max, Ordering::Relaxed);
     }
 
-    /// Makes the disk hang, or work again. A hung disk begins no background work. Reads and writes go on,
+    /// Makes the disk hang, or work again. A hung disk begins no background work. Reads and writes continue,
     /// as they do in a real system's page cache.
     pub fn set_hung(&self, is_hung: bool) {
         self.0.is_hung.store(is_hung, Ordering::Relaxed);
@@ -87,8 +87,8 @@ impl StepTimes {
 
 impl TaskExecution {
     /// Creates an execution that draws the delay before each step from `random`. If `pauses` is true,
-    /// snapshots and merges pause now and then, and requests run in between; otherwise each step is made
-    /// in one go.
+    /// snapshots and merges pause now and then, and requests run in between; otherwise each step runs without
+    /// a pause.
     #[must_use]
     pub fn new(random: Random, delay: DiskDelay, pauses: bool) -> Self {
         let disk = StepTimes { random: Arc::new(Mutex::new(random)), delay };
@@ -167,7 +167,7 @@ async fn drive(
     }
 }
 
-/// Makes a step, and lets the rest of the simulation go on while the step pauses.
+/// Makes a step, and lets the rest of the simulation continue while the step pauses.
 async fn step_with_pauses(worker: &Arc<dyn Worker>, handle: &TaskHandle, disk: &StepTimes) -> Next {
     if handle.is_stopped() {
         return Next::Done;
@@ -202,7 +202,7 @@ impl WorkerHandle for TaskHandle {
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        // The caller relies on it that no step is under way any more.
+        // The caller requires that no step is under way any more.
         drop(self.take_paused());
         self.woken.notify_one();
     }

@@ -147,8 +147,8 @@ impl Family {
         Self::General
     }
 
-    /// True if disks may rot in runs of the family. In the others rot would hide what the family is for, or
-    /// take data that no other copy has.
+    /// True if disks may rot in runs of the family. In other families rot would hide the faults that the
+    /// family tests, or take data that no other copy has.
     pub(crate) const fn allows_rot(self) -> bool {
         !matches!(
             self,

@@ -1,7 +1,7 @@
 //! Checks during a run that nothing grows without bound, even while there are faults.
 //!
-//! The released limits are out of reach for a run of a few hundred requests. The limits here are what a
-//! small world needs at most, with room to spare, so that a short run finds a collection that grows.
+//! The released limits are out of reach for a run of a few hundred requests. The limits here are the most
+//! that a small world needs, with a margin, so that a short run finds a collection that grows.
 
 use crate::machine::Machine;
 use crate::violation::{Fault, Violation};

@@ -139,7 +139,7 @@ impl Tally {
     }
 }
 
-/// Prints all that a run has said.
+/// Prints the output of a run.
 pub(crate) fn print_output(output: &Output) {
     print!("{}", String::from_utf8_lossy(&output.stdout));
     print!("{}", String::from_utf8_lossy(&output.stderr));

@@ -1,8 +1,8 @@
 //! Steps of background work that pause, so that requests run in the middle of them.
 //!
 //! A step is a function that returns at its end. So that it can wait for simulated time, it gets a thread of
-//! its own. Only one of the two threads runs at any moment: the simulation stands still while the step
-//! works, and the step while the simulation goes on. So the seed still decides the order of all events.
+//! its own. Only one of the two threads runs at any moment: the simulation waits while the step works, and
+//! the step waits while the simulation runs. So the seed still decides the order of all events.
 
 use parking_lot::{Condvar, Mutex};
 use quoit_seam::{Next, Pace, Worker};
@@ -87,7 +87,7 @@ impl PausingStep {
     ///
     /// # Panics
     ///
-    /// If the system has no room for a thread.
+    /// If the system can't create a thread.
     pub(crate) fn begin(worker: Arc<dyn Worker>) -> Self {
         let state = TurnState { runs: Runs::Step, is_stopped: false };
         let turns = Arc::new(Turns { state: Mutex::new(state), changed: Condvar::new() });
@@ -103,7 +103,7 @@ impl PausingStep {
         Self { turns, thread: Some(thread) }
     }
 
-    /// Lets a step that pauses go on, and returns when it pauses again or is over.
+    /// Resumes a step that pauses, and returns when it pauses again or is over.
     pub(crate) fn go_on(&self) {
         self.turns.give(Runs::Step);
         self.turns.wait_for_step();

@@ -31,7 +31,7 @@ const BUCKET_TYPE: &[u8] = b"changing";
 const PAUSE_US_MAX: u64 = 800_000;
 /// Time within which all nodes have to show a change.
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
-/// Pause between two looks at what a node knows.
+/// Interval at which the client checks whether a node knows a change.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Timeout of a request, in milliseconds.
 const TIMEOUT_MS: u32 = 2_000;

@@ -38,10 +38,10 @@ pub struct RestConditions {
 /// Waits until the cluster is at rest and its replicas are equal. If a disk is damaged, only waits until
 /// the effects of wrong clocks are gone.
 ///
-/// Some differences are allowed to last. Only anti-entropy fills the replicas that a raised n_val has
-/// added. Without anti-entropy replicas may also stay different if a process has ended with misses of
-/// others that it had only in memory, and where the last write wins if nodes did not agree on the last
-/// one. Tombstones from a clock that was ahead stay until their time has come.
+/// Some differences are allowed to last. Only anti-entropy fills the replicas that a raised n_val has added.
+/// Without anti-entropy, replicas may also stay different if a process has ended with hints that it had only
+/// in memory, and in buckets where the last write wins if nodes did not agree on the last write. Tombstones
+/// from a clock that was ahead stay until their time has come.
 ///
 /// # Errors
 ///

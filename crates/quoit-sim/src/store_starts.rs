@@ -1,8 +1,9 @@
 //! Checks of the starts of a store: what a process has found out about it when it opened it.
 //!
 //! A start reports a loss of records only if the disk has lost some that were durable: a node with such a
-//! report drops what it has and gets its copies anew. The actor of the store ends with a process that has not
-//! closed the store, and with a loss, because no event is given out twice (`docs/design/promises.md`).
+//! report drops its records and receives its copies again. The actor of the store ends with a process that
+//! has not closed the store, and with a loss, because no event is given out twice
+//! (`docs/design/promises.md`).
 
 use quoit_model::clock::Actor;
 

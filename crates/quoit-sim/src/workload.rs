@@ -122,8 +122,8 @@ impl Workload {
         }
     }
 
-    /// Returns this workload with so many keys that most are seldom written: no later write hides what a
-    /// move has lost.
+    /// Returns this workload with so many keys that most are seldom written: no later write hides a record
+    /// that a move has lost.
     #[must_use]
     pub const fn wide(self) -> Self {
         Self { key_count: 60, ..self }

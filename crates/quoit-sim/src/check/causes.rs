@@ -58,8 +58,7 @@ impl<'h> Causes<'h> {
         match write.kind {
             WriteKind::Put if policy == Policy::WriteOnce => {}
             WriteKind::DeleteUnseen => {
-                // A delete that is made late may meet values that were written after its client had given
-                // up.
+                // A delete that is made late may find values that were written after its client had given up.
                 let until_us = if write.may_be_made_late() { u64::MAX } else { write.end_us };
                 seen.maybe = self.history.possible_before(write.key, until_us);
                 seen.surely = self.surely_met(write);
@@ -80,10 +79,9 @@ impl<'h> Causes<'h> {
         seen
     }
 
-    /// Returns the writes that a delete without a context has surely met. Such a delete begins with a
-    /// read, which has to show whatever any read of a majority of the primaries at that time has to show.
-    /// Where the last write wins the result is empty, because there the delete replaces values by its
-    /// time alone.
+    /// Returns the writes that a delete without a context has surely found. Such a delete begins with a read,
+    /// which has to show whatever any read of a majority of the primaries at that time has to show. Where the
+    /// last write wins the result is empty, because there the delete replaces values by its time alone.
     fn surely_met(&self, delete: &Write) -> Writes {
         let policy = self.history.keys[delete.key.0 as usize];
         let is_told = delete.outcome == Outcome::Acknowledged && !delete.may_be_made_late();

@@ -5,7 +5,7 @@ use crate::history::{FaultRecord, History, KeyNumber, Outcome, Write, WriteKind}
 use quoit_model::data_type::{FieldKind, Value};
 use std::collections::BTreeSet;
 
-/// Maximum number of additions to a counter: the powers of four that an `i64` has room for.
+/// Maximum number of additions to a counter: the number of powers of four that fit into an `i64`.
 pub const ADDITION_COUNT_MAX: u32 = 31;
 
 /// Item that stands for the flag of a map.
@@ -173,8 +173,8 @@ impl DataTypeHistory {
         self.updates.iter().filter(move |update| update.record == record)
     }
 
-    /// Returns the next power of four for the counter of a record; `None` if it has no counter or no
-    /// room.
+    /// Returns the next power of four for the counter of a record; `None` if it has no counter or all powers
+    /// are used.
     #[must_use]
     pub fn next_power(&self, record: Record) -> Option<u32> {
         let is_count = |update: &&Update| matches!(update.change, Change::Count { .. });

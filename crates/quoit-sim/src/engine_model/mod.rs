@@ -121,7 +121,8 @@ impl EngineModel {
         };
     }
 
-    /// Reads the store for the run itself: damage that it meets is not told to the node, which would heal it.
+    /// Reads the store for the run itself. Damage that it finds is not reported to the node, which would heal
+    /// it.
     pub(crate) fn look<T>(model: &Mutex<Self>, read: impl FnOnce() -> T) -> T {
         model.lock().is_look = true;
         let outcome = read();
@@ -225,8 +226,8 @@ impl EngineModel {
         }
     }
 
-    /// Checks a page of a fold over all records of a partition from an identity on. The page has to show
-    /// each record of its range and no other, in order. If it tells of damaged records, it may lack them.
+    /// Checks a page of a fold over all records of a partition from an identity on. The page has to show each
+    /// record of its range and no other, in order. If it reports damaged records, it may lack them.
     pub(crate) fn check_fold(&mut self, partition: Partition, from: Identity, page: &RecordPage) {
         if self.is_void || !page.damaged.is_empty() {
             return;
@@ -265,7 +266,7 @@ impl EngineModel {
         names.into_iter().filter(|name| !self.unknown.contains(*name)).cloned().collect()
     }
 
-    /// Checks the records of [`EngineModel::names`] as a new process has found them, and goes on from the
+    /// Checks the records of [`EngineModel::names`] as a new process has found them, and continues from the
     /// state that fits best.
     pub(crate) fn restarted(&mut self, found: &BTreeMap<ModelName, Option<Version>>) {
         if self.is_void {

@@ -16,7 +16,7 @@ fn meta(number: u64) -> RecordMeta {
     RecordMeta { digest: number, ..RecordMeta::default() }
 }
 
-/// A whole page that shows these records, and goes on at `next`.
+/// A whole page that shows these records, and continues at `next`.
 fn page(records: &[(&'static str, u64)], next: Option<u64>) -> RecordPage {
     let entries = records.iter().map(|(name, number)| {
         let record = Record { meta: meta(*number), value: Bytes::new() };

@@ -44,7 +44,7 @@ pub enum MachineFault {
     CopyData(usize),
     /// The last copy replaces the data directory while the machine is off.
     RestoreData(usize),
-    /// The disk has room for this many more bytes from now on; `None` = no limit.
+    /// The disk has this many free bytes from now on; `None` = no limit.
     DiskSpace(usize, Option<u64>),
     /// One in this many reads has to wait for the disk from now on; 0 = no read.
     ColdReads(usize, u64),
@@ -78,7 +78,7 @@ impl MachineFault {
         }
     }
 
-    /// True if the fault leaves nodes what they know of each other's missed writes, and the same time.
+    /// True if the fault leaves the nodes' hints and clocks unchanged.
     #[must_use]
     pub const fn preserves_hints_and_time(self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! A bootstrap: copies whole partitions of one cluster into another one while everything else goes on.
+//! A bootstrap: copies whole partitions of one cluster into another one while all other work continues.
 
 use super::{ANSWER_LIMIT, LinkTask};
 use crate::machine::{Asked, Machine};

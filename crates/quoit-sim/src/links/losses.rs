@@ -1,4 +1,4 @@
-//! Makes a comparison follow when a machine has lost entries of its queues with its power.
+//! Compares clusters after a machine has lost entries of its queues in a loss of power.
 
 use super::LinkTask;
 use crate::run_context::RunContext;

@@ -4,8 +4,8 @@
 //! The tasks of a link ([`LinkTask`]) do what a sink's connection does. They take entries of a source node's
 //! queue under a lease, let nodes of the sink cluster store them, and confirm those that were stored.
 //! Messages get lost, overtake one another and come twice, and either side may die at any time. Full-sync
-//! compares two clusters by the digests of all their records and queues the differences, while everything
-//! else goes on.
+//! compares two clusters by the digests of all their records and queues the differences, while all other work
+//! continues.
 
 mod batch_delivery;
 mod bootstrap;
@@ -256,8 +256,8 @@ impl Links {
     }
 }
 
-/// Checks that all nodes serve, and that their queues are empty and go on. A node that has not started yet
-/// may have entries in its queues.
+/// Checks that all nodes serve, and that their queues are empty and not suspended. A node that has not
+/// started yet may have entries in its queues.
 fn check_queues(ground: &RunContext) -> Result<(), Violation> {
     for machine in ground.in_service() {
         let Some(store) = machine.store() else {

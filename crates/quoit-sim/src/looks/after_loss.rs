@@ -1,6 +1,6 @@
 //! Checks of copies that are complete again after their node has lost records. Such a copy is as good as the
-//! whole ones from which it was completed: of what there was before the loss, it has nothing that none of
-//! them has, and each tombstone or its reap record (`quoit-core/losses`).
+//! whole copies from which it was completed. Of the records from before the loss, it has no value that none
+//! of them has, and it has each of their tombstones or its reap record (`quoit-core/losses`).
 
 use crate::history::{Found, History, KeyNumber};
 use crate::machine::Machine;

@@ -1,5 +1,5 @@
-//! Checks that the copies of data types can be merged: readers, repairs and exchanges rely on it that a merge
-//! has seen all that each of the two copies has seen, whatever is missing in between.
+//! Checks that the copies of data types can be merged. Readers, repairs and exchanges require that a merge
+//! has seen all events that either copy has seen, even if events in between are missing.
 
 use crate::data_types::Record;
 use crate::run_context::RunContext;

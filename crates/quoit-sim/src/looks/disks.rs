@@ -64,7 +64,7 @@ impl ValuesOnDisks {
             let former =
                 former.filter(|(.., at_us)| losses_us.iter().all(|loss_us| loss_us < at_us));
             let former = former.map_or(0, |(_, count, _)| *count);
-            // What a loss of power has left of writes that no sync had covered is cut off by the next start.
+            // The next start cuts off unsynced writes that a loss of power has left on the disk.
             if look.stores.len() == machines.len() {
                 self.holders.insert(key, (number, holders.len(), now_us));
             }
