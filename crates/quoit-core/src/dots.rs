@@ -1,10 +1,10 @@
 //! The events of this store: one actor, and one sequence of counters for all keys.
 //!
-//! The sequence never starts again, not even for a key that was deleted and created anew. Otherwise a
-//! causal context that a client has kept could claim events that were made after it. Counters are
-//! reserved on disk ahead of use. After an unclean stop the store gets a new actor, because events that
-//! were issued and never synced are not known. Records of which this store keeps no copy for good have
-//! passing actors, for the same reason.
+//! The sequence never starts again, not even for a key that was deleted and created anew. Otherwise a causal
+//! context that a client has kept could claim events that were made after it. Counters are reserved on disk
+//! ahead of use. After an unclean stop the store gets a new actor, because events that were issued and never
+//! synced are not known. Records of which this store keeps only a temporary copy have passing actors, for the
+//! same reason.
 
 use parking_lot::Mutex;
 use quoit_model::clock::{Actor, Dot};
@@ -141,7 +141,7 @@ impl DotSequence {
         Ok(Dot { actor: self.actor.clone(), counter, time_secs })
     }
 
-    /// Issues an event for a record of which this store keeps no copy for good, because the node is a
+    /// Issues an event for a record of which this store keeps only a temporary copy, because the node is a
     /// fallback or its copy is not complete yet.
     ///
     /// Such a copy is handed over and removed. If its events were the store's own, the next event for the

@@ -136,7 +136,7 @@ impl AntiEntropy {
         roots::shared(&state, state.node_id(), node).iter().map(|each| each.partition).collect()
     }
 
-    /// Runs an exchange with a node. If it comes to its end, returns the partitions that both nodes have
+    /// Runs an exchange with a node. If the exchange completes, returns the partitions that both nodes have
     /// compared: all their records are equal, except those that were being written. The other node may have
     /// skipped some of the partitions that it was asked to compare.
     pub(crate) async fn exchange_with(

@@ -187,8 +187,8 @@ impl AntiEntropy {
         Ok(self.local.records.complete(partition, now).map_err(RequestError::from)?)
     }
 
-    /// Decides which side has the newer version of a record. Concurrent versions, and versions whose
-    /// order can't be told without the whole objects, count as newer here.
+    /// Decides which side has the newer version of a record. Concurrent versions, and versions whose order is
+    /// unknown without the whole objects, count as newer here.
     fn newer(&self, key: &Bytes, ours: &Record, theirs: &Known) -> Newer {
         if ours.meta.digest == theirs.digest {
             return Newer::Neither;

@@ -1,4 +1,4 @@
-//! A mark that tells the next process of missed deletes which the manifest does not contain yet.
+//! A mark that informs the next process of missed deletes that the manifest does not contain yet.
 //!
 //! The manifest is written once a second. Without the mark, a process killed within that second would leave
 //! no trace of a missed delete, and its reap records would be removed too early. The directory of the queues

@@ -276,7 +276,7 @@ fn a_directory_of_another_ring_is_refused() {
     assert!(matches!(opened.err(), Some(StoreError::OtherRing { stored: 8, wanted: 16, .. })));
 }
 
-/// Bytes of a client's key that look like an entry are not taken for one, even where damage makes the
+/// Bytes of a client's key that look like an entry are not mistaken for one, even where damage makes the
 /// reader look for the next entry.
 #[test]
 fn a_key_can_not_be_taken_for_an_entry() {

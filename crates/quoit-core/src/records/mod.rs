@@ -27,8 +27,8 @@
 //! changed. After [`ATTEMPT_COUNT`] failed attempts they read in a transaction, which keeps writers
 //! away.
 //!
-//! Every division takes a new *generation*, a number in the keys of the pages, so that pages of an
-//! older state of the record are never taken for its own.
+//! Every division takes a new *generation*, a number in the keys of the pages, so that pages of an older
+//! state of the record are never mistaken for its own.
 //!
 //! [`BucketRef::of_pieces`]: quoit_model::key::BucketRef::of_pieces
 

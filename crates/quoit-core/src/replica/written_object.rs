@@ -1,11 +1,11 @@
-//! The object of a write in the form that its coordinator has at hand.
+//! The object of a write in the form in which its coordinator holds it.
 
 use super::{Replicated, SentDelta};
 use crate::records::{Changed, SentChange};
 use quoit_model::object::Object;
 
-/// The object of a write in the form that its coordinator has at hand, so that queues and change feeds
-/// need not encode or read it again.
+/// The object of a write in the form in which its coordinator holds it, so that queues and change feeds need
+/// not encode or read it again.
 pub(crate) enum WrittenObject<'a> {
     /// Encoded, as the other replicas receive it.
     Encoded(&'a Replicated),
@@ -13,7 +13,7 @@ pub(crate) enum WrittenObject<'a> {
     Decoded(&'a Object),
     /// The delta of an operation on a large set or map.
     Delta(&'a SentDelta),
-    /// Not at hand: the object is only in the store.
+    /// Not held in memory: the object is only in the store.
     InPlace,
 }
 

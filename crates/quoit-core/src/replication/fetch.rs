@@ -122,7 +122,8 @@ impl Replication {
         &self.source_queues
     }
 
-    /// Takes the next entry of a queue for good; `None` if the queue stays empty or does not exist.
+    /// Takes the next entry of a queue and confirms it at once; `None` if the queue stays empty or does not
+    /// exist.
     ///
     /// # Errors
     ///

@@ -14,9 +14,9 @@ use quoit_model::props::{BucketProps, Quorum};
 use quoit_riak::{Fetched, Replicated};
 
 impl Replication {
-    /// Takes the next entry of a queue for good, in Riak's form; `None` if the queue stays empty or
-    /// does not exist. As in Riak, real-time entries of write-once buckets are left out: full-sync
-    /// moves them.
+    /// Takes the next entry of a queue, in Riak's form, and removes it from the queue; `None` if the queue
+    /// stays empty or does not exist. As in Riak, real-time entries of write-once buckets are left out:
+    /// full-sync moves them.
     ///
     /// # Errors
     ///

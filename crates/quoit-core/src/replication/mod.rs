@@ -1,10 +1,10 @@
 //! Replication to other clusters: entries of source queues for their consumers, and objects that arrive
 //! from other clusters.
 //!
-//! The coordinator of a write queues it right after its local write, in each source queue whose filter
-//! takes it. Sinks pull entries from the nodes of the source. A Quoit sink takes entries under a lease,
-//! stores them in a quorum of its replicas, and confirms them once they are on disk; unconfirmed
-//! entries are sent again. A Riak sink takes entries for good, so that entries under way are lost if it
+//! The coordinator of a write queues it right after its local write, in each source queue whose filter takes
+//! it. Sinks pull entries from the nodes of the source. A Quoit sink takes entries under a lease, stores them
+//! in a quorum of its replicas, and confirms them once they are on disk; unconfirmed entries are sent again.
+//! An entry that is sent to a Riak sink leaves the queue at once, so entries in transit are lost if the sink
 //! fails.
 //!
 //! An arriving object is merged with the stored one under its own clock, without an event of this

@@ -4,9 +4,9 @@
 //!
 //! 1. Each member reports that it knows the new `n_val`; from then on it writes to the added primaries,
 //!    too.
-//! 2. When all members have reported, each walks through its partitions and hands the bucket's records to
-//!    the added primaries, then the reap records. Without the reap records, an old copy of a deleted
-//!    record could be taken for a new one.
+//! 2. When all members have reported, each walks through its partitions and hands the bucket's records to the
+//!    added primaries, then the reap records. Without the reap records, an old copy of a deleted record could
+//!    be mistaken for a new one.
 //! 3. Each member reports that its walks are done. The last report ends the raise.
 //!
 //! Until then, reads count answers of the added primaries like those of fallbacks
