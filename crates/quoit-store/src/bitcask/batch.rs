@@ -210,7 +210,7 @@ fn at_of<'a>(write: &BatchWrite<'a>) -> RecordAt<'a> {
     }
 }
 
-/// Lets only one write of a batch replace an index entry. A damaged record is taken for each record with its
+/// Lets only one write of a batch replace an index entry. A damaged record counts as each record with its
 /// tag, so several writes may have found the same entry.
 fn replace_each_once(prepared: &mut [Prepared<'_>]) {
     let mut replaced = BTreeSet::new();

@@ -48,8 +48,8 @@ impl BitcaskEngine {
     ///
     /// # Errors
     ///
-    /// If the directory is in use, the disk fails, or the data was written by a newer release or for
-    /// another ring size. Damage does not prevent opening; the report tells it.
+    /// If the directory is in use, the disk fails, or the data was written by a newer release or for another
+    /// ring size. Damage does not prevent opening; the report lists it.
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,

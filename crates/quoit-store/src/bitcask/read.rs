@@ -94,8 +94,8 @@ pub(super) struct DamagedRecord {
 }
 
 impl DamagedRecord {
-    /// The entry that a write of the wanted record replaces. The damaged record is taken for the wanted one
-    /// if no other record can be it: so a write repairs damage.
+    /// The entry that a write of the wanted record replaces. The damaged record counts as the wanted one if
+    /// no other record can be it, so a write repairs damage.
     pub(super) fn replaced(&self) -> Option<IndexEntry> {
         self.is_only_choice.then_some(self.entry)
     }

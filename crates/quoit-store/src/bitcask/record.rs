@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Numbers are little-endian. Both checksums depend on the store's random id, which clients never see. So a
-//! value that was crafted to look like a record is not taken for one when the record around it is damaged.
+//! value that was crafted to look like a record is not mistaken for one when the record around it is damaged.
 
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;

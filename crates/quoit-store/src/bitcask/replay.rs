@@ -10,14 +10,14 @@
 //!
 //! - An entry that refers to the replayed part of the log is compared on disk, because that part was just
 //!   read.
-//! - Any other entry was in the index when the record was written. So the record's flags tell: without
+//! - Any other entry was in the index when the record was written. So the record's flags decide: without
 //!   `replaces`, no such entry is of its key; with `replaces`, and if no other key shared the tag, the only
 //!   such entry is of its key.
 //! - Otherwise, and after a gap in the sequences (the flags of a record may then refer to a missing write),
 //!   records are read from disk.
 //! - An entry of the replayed part, or of the output of a merge, may refer to a damaged record. If no other
-//!   entry is of the key, this one is taken for the key's, as reads and writes take it. It stays if the
-//!   damaged record comes later in the log, so that reads report the damage and not an older value.
+//!   entry is of the key, this one counts as the key's, as for reads and writes. It stays if the damaged
+//!   record comes later in the log, so that reads report the damage and not an older value.
 
 use super::checkpoint::CheckpointState;
 use super::planted;

@@ -34,7 +34,7 @@ pub struct EngineStats {
     /// True while writes are refused because the disk is full.
     pub disk_full: bool,
     /// Reason for which all writes are refused until the engine is opened again. Set after an ordered store
-    /// has failed for good.
+    /// has failed permanently.
     pub write_failure: Option<WriteFailure>,
 }
 

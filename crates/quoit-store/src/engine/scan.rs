@@ -34,9 +34,9 @@ pub trait ScanAccess: PointAccess {
     }
 
     /// Returns the next entries of a secondary index, at most `limit`, of records in the wanted partitions,
-    /// in order of term and key. `after` is the `next` of the previous page, or any other position; the
-    /// query returns only entries above it. A page may be short or empty although more entries follow: only
-    /// `next` tells the end.
+    /// in order of term and key. `after` is the `next` of the previous page, or any other position; the query
+    /// returns only entries above it. A page may be short or empty although more entries follow: only `next`
+    /// reports the end.
     ///
     /// Only live objects have entries (see [`RecordMeta::indexed`]): tombstones, expired records and
     /// removed records have no entries. A query sees the entries of every acknowledged write. While a

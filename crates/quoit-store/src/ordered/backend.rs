@@ -127,7 +127,7 @@ pub(crate) trait OrderedStore: Send + Sync {
         error
     }
 
-    /// The damage after which writes have failed for good, once [`OrderedStore::mend`] has located it.
+    /// The damage after which writes have failed permanently, once [`OrderedStore::mend`] has located it.
     fn known_damage(&self) -> Option<StoreError> {
         None
     }

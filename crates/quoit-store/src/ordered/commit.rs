@@ -111,7 +111,7 @@ struct SyncedWrites {
 }
 
 impl StoreShared {
-    /// The reason why writes are refused for good, if they are.
+    /// The reason why writes are refused permanently, if they are.
     pub(super) fn write_failure(&self) -> Option<WriteFailure> {
         let failure = self.committer.check().err().filter(|failure| !is_passing(failure))?;
         let known = self.overlay.backend.known_damage();

@@ -9,8 +9,9 @@
 //! - If index entries are lost too, such records are marked: queries of their partitions fail until the
 //!   records are replaced.
 //! - Names, index entries and marks of expiry are rebuilt from the records.
-//! - If nothing tells which records are lost (because both records and names are lost, or counts and
-//!   epochs), a file tells the next opening: the store has lost records, and rebuilds all derived data.
+//! - If it is unknown which records are lost (because both records and names are lost, or counts and epochs),
+//!   a file informs the next opening that the store has lost records. That opening then rebuilds all derived
+//!   data.
 
 use super::backend::{OrderedStore, Space};
 use super::keys::{
@@ -35,7 +36,7 @@ use std::sync::Arc;
 /// Name of the copy until it is complete.
 const COPY_FILE: TreeFile = TreeFile { name: "tree.redb.new", mend: None, ..ENGINE_FILE };
 
-/// Name of the file that tells the next opening of lost records whose names are not known.
+/// Name of the file that informs the next opening of lost records whose names are not known.
 const LOST_NAME: &str = "tree.redb.lost";
 
 /// Number of bytes that are written to the copy at once.
@@ -88,7 +89,7 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
     }
     // The file of the tree is renamed first. Its header is valid, so beside the old file of checksums it is
     // recognized as a different file, and verified when it is opened. In the other order, the damaged file
-    // might be taken for a later state of the new one.
+    // might be mistaken for a later state of the new one.
     disk.rename(COPY_FILE.name, ENGINE_FILE.name)?;
     disk.rename(&sums_name(COPY_FILE.name), &sums_name(ENGINE_FILE.name))?;
     disk.sync_directory()?;

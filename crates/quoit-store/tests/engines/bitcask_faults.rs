@@ -523,7 +523,7 @@ fn a_value_that_looks_like_a_log_is_not_taken_for_one() {
     // The copy's records lie at offsets where the log itself could have records.
     put(store.engine(), "copy", &log.repeat(50));
     support::remove(store.engine(), "secret");
-    // The record written next tells that everything before it is durable.
+    // The record written next shows that everything before it is durable.
     store.engine().sync().unwrap();
     put(store.engine(), "later", b"value");
     store.kill();

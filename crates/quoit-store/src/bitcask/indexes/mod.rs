@@ -417,8 +417,7 @@ fn twice<T>(action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError>
     }
 }
 
-/// True if the error means that the tree is unusable. An I/O error that occurs twice is taken for a bad
-/// sector.
+/// True if the error means that the tree is unusable. An I/O error that occurs twice counts as a bad sector.
 const fn is_loss(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { .. } | StoreError::Io { .. })
 }

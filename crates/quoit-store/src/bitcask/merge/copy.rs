@@ -76,7 +76,7 @@ impl MergeTarget {
             return Ok(0);
         }
         if let Err(error) = self.segment.file.write_at(&self.slice, self.end) {
-            // A part may have been written. A start after a stop in good order would take it for a loss.
+            // A part may have been written. After a clean shutdown, the next start would report it as a loss.
             if let Err(fault) = self.segment.file.truncate(self.end) {
                 let segment = self.segment.number;
                 tracing::warn!(segment, %fault, "the torn end of a merge could not be cut off");

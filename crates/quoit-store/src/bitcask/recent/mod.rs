@@ -126,7 +126,7 @@ impl RecentFile {
         }
     }
 
-    /// Notes a write that is not kept: forgets the bytes that it overwrote, and goes on with the chunk
+    /// Notes a write that is not kept: forgets the bytes that it overwrote, and continues with the chunk
     /// after its end.
     fn pass_over(&self, size: u64, offset: u64) {
         self.forget_from(offset);

@@ -5,8 +5,8 @@
 //! The file of a keyspace's version lists its current tables. If that file cannot be read, the salvage
 //! takes all existing tables, which may include some that were merged and not yet removed.
 //!
-//! Bodies of `leveled` are searched at the keys of their heads, in the tables and in the blob files to
-//! which these point. A head has the checksum of its body, so no other body is taken for it.
+//! Bodies of `leveled` are searched at the keys of their heads, in the tables and in the blob files to which
+//! these point. A head has the checksum of its body, so no other body is mistaken for it.
 //!
 //! ```text
 //! blob    "BLOB", XXH3-128 of key and stored value 16, sequence 8, size of the key 2, of the value 4, of the
