@@ -49,7 +49,7 @@ pub enum Answer {
     Page {
         /// A set or map of the page's items.
         value: Value,
-        /// Begin of the next page; `None` after the last one.
+        /// Cursor of the next page; `None` after the last one.
         next: Option<u64>,
     },
 }
