@@ -13,8 +13,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 /// Size of a frame's length field, in bytes.
 pub const LENGTH_SIZE_BYTES: usize = 4;
 
-/// Default of the maximum frame length in bytes. It has room for twice the siblings of an object of
-/// Riak's maximum size, 50 MiB.
+/// Default of the maximum frame length in bytes. A frame of this length holds twice the siblings of an object
+/// of Riak's maximum size, 50 MiB.
 pub const FRAME_LENGTH_BYTES_MAX_DEFAULT: u32 = 128 * 1024 * 1024;
 
 /// A received frame.

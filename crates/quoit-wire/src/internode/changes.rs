@@ -5,7 +5,7 @@ use bytes::Bytes;
 /// Requests the next writes that the receiver has coordinated: [`ReadChanges`] -> [`ChangesRead`].
 pub const METHOD_ASK_CHANGES: u16 = 0x0180;
 
-/// Place at which a reader of a node's change log continues.
+/// Position at which a reader of a node's change log continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum ChangesFrom {
@@ -13,11 +13,11 @@ pub enum ChangesFrom {
     Oldest = 0,
     /// The first write at or after a time.
     Time = 1,
-    /// A place in the log.
+    /// A position in the log.
     Place = 2,
 }
 
-/// A place in the change log of a node.
+/// A position in the change log of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
 pub struct ChangesPlace {
     /// Id of the log. A node that has lost its log has another one afterwards.

@@ -71,7 +71,7 @@ pub struct Hello {
     /// Maximum size in bytes of a stream's answers that the sender buffers.
     #[prost(uint32, tag = "15")]
     pub stream_window_bytes: u32,
-    /// The sender's clock in microseconds since 1970; 0 if the sender does not tell it.
+    /// The sender's clock in microseconds since 1970; 0 if the sender does not send it.
     #[prost(uint64, tag = "16")]
     pub unix_us: u64,
 }

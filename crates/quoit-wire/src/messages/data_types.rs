@@ -172,7 +172,7 @@ messages! {
         /// The elements or fields of the page; for a queried field, a map of that field, empty if
         /// the field is absent.
         optional message(DtValue) value = 5;
-        /// Begin of the next page; absent after the last one.
+        /// Cursor of the next page; absent after the last one.
         optional bytes cursor = 6;
     }
 

@@ -192,7 +192,7 @@ pub struct MembershipAnswer {
     /// True if the sender is a member.
     #[prost(bool, tag = "2")]
     pub is_member: bool,
-    /// Number of members of the receiver's cluster; 0 if the receiver does not tell.
+    /// Number of members of the receiver's cluster; 0 if the receiver does not send it.
     #[prost(uint32, tag = "3")]
     pub member_count: u32,
     /// Identity of another member that has the sender's name; empty if there is none.
