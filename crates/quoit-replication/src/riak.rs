@@ -1,8 +1,8 @@
 //! A connection to a Riak peer. Entries come one by one, and leave the peer's queue when they are sent.
 //!
 //! An entry that can't be stored is therefore kept and tried again until it is stored. Meanwhile its
-//! connection takes no other entry, and does not end when the peer is no longer wanted. An entry in hand
-//! is lost only if the node stops or dies. A node that stops logs the entry's name.
+//! connection takes no other entry, and does not end when the peer is no longer wanted. An entry that was
+//! received and not stored is lost only if the node stops or dies. A node that stops logs the entry's name.
 
 use crate::address::Protocol;
 use crate::figures::PeerKind;
