@@ -132,7 +132,7 @@ pub fn riak_admin(words: &[String]) -> Translated {
     let (words, url) = without_url(words);
     let at = url.clone().into_iter().flat_map(|url| ["--url".to_owned(), url]);
     match translated(&words, url.as_deref()) {
-        // The address goes before the command: after it, the address could be taken for an argument.
+        // The address goes before the command: after it, the address could be mistaken for an argument.
         Translated::Run(mut line) if ["admin", "repl"].contains(&line[0].as_str()) => {
             line.splice(1..1, at);
             Translated::Run(line)
