@@ -1,5 +1,5 @@
-//! The command `quoit bench crdt-growth`: it prints rows as they come, and leaves a directory with table
-//! and report.
+//! The command `quoit bench crdt-growth`: it prints each row once it is measured, and writes a directory with
+//! a table and a report.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Logins of drivers at the servers under test. They come from the environment only, so that no password
-//! stands in a configuration or in a list of processes.
+//! appears in a configuration or in a list of processes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

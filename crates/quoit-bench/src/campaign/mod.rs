@@ -1,7 +1,7 @@
 //! Campaigns: experiments in all variants of a matrix, each with servers of its own, and one report.
 //!
-//! A campaign is a file of Erlang terms ([`Campaign`]). Its matrix spans cells. A cell is a plan of
-//! servers, up to three loads, and events. The command ([`campaign`]) goes through the cells. For each cell
+//! A campaign is a file of Erlang terms ([`Campaign`]). Its matrix spans cells. A cell is a plan of servers,
+//! up to three loads, and events. The command ([`campaign`]) runs the cells one after another. For each cell
 //! it has the servers started (by a [`ServerStarter`], which another crate implements, because this crate
 //! depends on no server), performs the loads as ordinary runs, and stops the servers. After each cell it
 //! writes the state, from which a second call continues, and the report, which compares published figures

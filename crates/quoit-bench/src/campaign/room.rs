@@ -35,8 +35,8 @@ impl RoomNeeds {
         Ok(Self { disk_bytes, memory_bytes })
     }
 
-    /// The reason why the machine has too little room for a cell; `None` if it has enough or that is
-    /// unknown.
+    /// The reason why the machine has too little free disk space or memory for a cell; `None` if it has
+    /// enough or the free amounts are unknown.
     pub(super) fn lack(&self, server: &ServerPlan, free: FreeRoom) -> Option<String> {
         if server.running.is_some() {
             return None;

@@ -37,7 +37,7 @@ pub(super) enum CellEnd {
     Done,
     /// The cell ended early or could not start. The next call tries it again.
     Failed,
-    /// The machine has too little room for the cell. The next call tries it again.
+    /// The machine has too little free disk space or memory for the cell. The next call tries it again.
     Skipped,
 }
 

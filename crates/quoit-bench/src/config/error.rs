@@ -14,7 +14,7 @@ use crate::link::LinkError;
 use crate::script::ScriptError;
 use crate::term::{SyntaxError, Term};
 
-/// The place of a setting: file, line and column, or an option of the command line, or a default.
+/// The origin of a setting: file, line and column, or an option of the command line, or a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A line of a file.

@@ -8,7 +8,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum length of an event's name, in characters: plots have no room for more.
+/// Maximum length of an event's name, in characters: longer names do not fit into plots.
 const NAME_CHARS_MAX: usize = 40;
 
 /// An event of a run.

@@ -38,7 +38,7 @@ impl Disconnect {
     }
 }
 
-/// Tells a worker when to close its connections.
+/// Decides when a worker closes its connections.
 #[derive(Debug)]
 pub(super) struct DisconnectTimer {
     plan: Disconnect,

@@ -35,7 +35,8 @@ pub(super) struct PbLink {
     timer: Pin<Box<Sleep>>,
 }
 
-/// The attempts to go on after lost connections during one operation: their pauses, and their end.
+/// The attempts to reconnect after connections were lost during one operation: their pauses, and their
+/// deadline.
 ///
 /// Attempts that succeed count as well. A server that accepts connections and drops them at the first
 /// request would otherwise be asked again and again without a pause or an end.
@@ -53,7 +54,7 @@ impl Reconnects {
         Self { time_max, give_up_at: None, pause: Duration::ZERO }
     }
 
-    /// Notes that a connection was lost, also if the operation goes on with another node that is connected.
+    /// Notes that a connection was lost, also if the operation continues on another node that is connected.
     /// Fails with `disconnected` when the time is up.
     pub(super) fn note_lost(&mut self) -> Result<(), Term> {
         let now = Instant::now();

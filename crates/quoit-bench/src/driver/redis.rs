@@ -142,7 +142,8 @@ impl Redis {
             match self.attempt(plan, command).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_timeout() => {
-                    // The answer may still arrive and must not be taken for that of the next request.
+                    // The answer may still arrive, and must not be mistaken for the answer of the next
+                    // request.
                     self.connection = None;
                     return Err(Term::atom("timeout"));
                 }

@@ -60,7 +60,8 @@ impl RequestStream {
         };
         match timeout(self.limit, exchange).await {
             Ok(Ok(outcome)) => outcome,
-            // A late answer must not be taken for that of the next request, so the connection is replaced.
+            // A late answer must not be mistaken for the answer of the next request, so the connection is
+            // replaced.
             Ok(Err(_)) => self.reconnect("disconnected").await,
             Err(_) => self.reconnect("timeout").await,
         }

@@ -13,7 +13,7 @@ pub(crate) fn values_of<'a>(
     let malformed = HttpError::Malformed("siblings that are not multipart/mixed");
     let Some(boundary) = boundary_of(content_type) else { return Err(malformed) };
     let delimiter = [b"--", boundary].concat();
-    // The first delimiter may stand at the very start, without a line break before it.
+    // The first delimiter may be at the very start, without a line break before it.
     let Some(start) = find(body, &delimiter) else { return Err(malformed) };
     let mut rest = &body[start + delimiter.len()..];
     let separator = [b"\r\n", &delimiter[..]].concat();

@@ -1,4 +1,4 @@
-//! The meeting point of the windows of all threads.
+//! Merges the windows of all threads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -10,7 +10,7 @@ use super::stats::{OperationStats, SIGNIFICANT_DIGITS, Window};
 use crate::link::{ErrorForm, LoadForm, StatsForm, WindowForm};
 use crate::term::{Term, parse_terms};
 
-/// Faults of a message that no agent can have sent in good order.
+/// Faults of a message that a correct agent never sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FormError {
     /// The number of operations differs from the number in the run.

@@ -14,7 +14,7 @@ pub(super) struct CsvLines {
     text: String,
 }
 
-/// One row, whose cells are read as numbers. Error messages leave out the place.
+/// One row, whose cells are read as numbers. Its error messages do not name the file or the line.
 pub(super) struct Row<'a> {
     columns: &'a [&'a str],
     cells: Vec<&'a str>,

@@ -14,7 +14,7 @@ const STRIP_HEIGHT: f64 = 18.0;
 const X_LABELS_HEIGHT: f64 = 22.0;
 const FACET_GAP: f64 = 10.0;
 
-/// Room to the right of an event's line that its name needs, in pixels.
+/// Space to the right of an event's line that its name needs, in pixels.
 const EVENT_NAME_ROOM: f64 = 90.0;
 
 /// Number of points of a smoothed line, as in ggplot2.

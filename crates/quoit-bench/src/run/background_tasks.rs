@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// A task. It returns the reason why it did not do its work, if it did not.
+/// A task. It returns the reason of its failure, or `None` if it succeeded.
 pub(super) type Task = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// The thread of the tasks, or `None` if the run has no tasks.

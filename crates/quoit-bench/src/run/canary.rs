@@ -24,7 +24,7 @@ const PERIOD: Duration = Duration::from_millis(10);
 
 /// Runs the canary of a thread until the workers have to stop.
 pub(super) async fn run_canary<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
-    // Without a socket the run has no noise floor, and goes on without it.
+    // If the socket can't be created, the run continues without a noise floor.
     let Ok(echo) = Echo::new() else { return };
     let mut phases = shared.control.phases();
     let Some(release) = released(&mut phases).await else { return };

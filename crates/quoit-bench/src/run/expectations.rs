@@ -78,8 +78,8 @@ impl Expectation {
     /// Judges the figures. An expectation without any measured figure is missed.
     pub(crate) fn judge(&self, measured: &Measured<'_>) -> Judgement {
         let found = self.found(measured);
-        // The worst figure decides: one that misses the bound before one that meets it, then the one
-        // furthest off.
+        // The worst figure decides: one that misses the bound ranks before one that meets it, then the one
+        // that is further on the wrong side of the bound.
         let worst = found.iter().max_by(|a, b| {
             let badness = |found: &Reading| {
                 let distance = found.value - self.bound;

@@ -29,7 +29,7 @@ const PRECISION: f64 = 1.05;
 /// Maximum number of steps of a search.
 const STEP_COUNT_MAX: usize = 40;
 
-/// Lead that one verdict needs over the other, in samples.
+/// Number of samples by which one verdict must lead over the other.
 const LEAD: usize = 2;
 
 /// Maximum number of samples of a step that count towards its verdict.

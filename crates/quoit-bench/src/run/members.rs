@@ -19,7 +19,7 @@ pub(super) trait RunMembers {
     /// Number of members that must be connected before the release.
     fn member_count(&self) -> u32;
 
-    /// Time by which members must know the start in advance.
+    /// Time between sending the start time to the members and the start.
     fn notice_before_start(&self) -> Duration;
 
     /// Number of arrivals of an open loop that were due before `end` (since the release) and never started.

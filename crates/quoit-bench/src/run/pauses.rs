@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Maximum lateness that later pauses compensate. A process that stood still longer does not send a burst
-/// after it.
+/// Maximum lateness that later pauses compensate. A process that was suspended for longer does not send a
+/// burst afterwards.
 const LATENESS_MAX: Duration = Duration::from_millis(10);
 
 /// The pauses of one worker.

@@ -43,7 +43,7 @@ impl Display for Token {
     }
 }
 
-/// Punctuation marks; a longer mark stands before the marks that it begins with.
+/// Punctuation marks; a longer mark precedes the marks that it begins with.
 const MARKS: [&str; 14] = ["<<", ">>", "=>", "{", "}", "[", "]", "(", ")", ",", "|", "#", "/", ":"];
 
 /// Splits a text into tokens, one at a time.

@@ -31,7 +31,7 @@ pub(in crate::driver) struct HttpRawPlan {
 }
 
 /// Writes prefix, key and parameters. Only bytes that a path cannot contain are percent-encoded. A `%` in a
-/// string key is taken for an existing encoding.
+/// string key counts as the beginning of an existing encoding.
 pub(super) fn write_path(path: &mut Vec<u8>, plan: &HttpRawPlan, key: &Key) {
     path.clear();
     path.extend_from_slice(&plan.key_prefix);

@@ -129,7 +129,8 @@ impl Driver for HttpTemplated {
         inputs: &mut Inputs,
     ) -> Outcome {
         let mut left = plan.targets[operation.target].1.len();
-        // If a server is gone, the operation is retried at the next place of the list, once at each place.
+        // If a connection is lost, the request is retried at the next target of the list, once at each
+        // target.
         let requested = loop {
             let Ok(server) = self.prepare_request(plan, operation, inputs) else {
                 return Outcome::Stop;

@@ -51,7 +51,7 @@ pub enum Integers {
     Latest {
         /// Distribution of the ages.
         zipf: Zipf,
-        /// Insertions, which tell the number of existing keys.
+        /// Insertions of the run, from which the number of existing keys is known.
         insertions: Insertions,
     },
     /// Keys that do not exist yet, numbered consecutively over all workers.

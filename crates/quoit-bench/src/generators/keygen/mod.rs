@@ -1,7 +1,7 @@
 //! Key generators: from a configuration term to keys.
 //!
-//! A generator is parsed and checked once ([`KeyGenerator::parse`]), then cloned for each worker and told
-//! the worker's place. It writes one key after another into a reused [`Key`]. Parsing does no I/O.
+//! A generator is parsed and checked once ([`KeyGenerator::parse`]), then cloned and prepared for each worker
+//! by its number. It writes one key after another into a reused [`Key`]. Parsing does no I/O.
 
 mod digest;
 #[cfg(test)]
@@ -149,7 +149,7 @@ pub enum KeyGenerator {
     Split {
         /// The format string, with one directive for each modulus.
         format: Format,
-        /// Each piece is the remainder by its modulus, and the quotient goes on to the next.
+        /// Each piece is the remainder by its modulus. The quotient is then divided by the next modulus.
         moduli: Vec<i64>,
         /// Generator of the integers.
         inner: Box<KeyGenerator>,

@@ -29,8 +29,8 @@ pub(super) fn read(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// Replaces the file atomically, by way of `<name>.tmp`. A run that is killed leaves the old position or
-/// the new one.
+/// Replaces the file atomically: writes `<name>.tmp` and renames it. A run that is killed leaves the old
+/// position or the new one.
 pub(super) fn write(path: &Path, position: u64) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;

@@ -58,7 +58,7 @@ pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
 }
 
 /// Splits `integer` by successive moduli: the first piece is the remainder by the first modulus, and the
-/// quotient goes on to the next modulus. Pieces are never negative.
+/// quotient is then divided by the next modulus. Pieces are never negative.
 pub(super) fn split(integer: i64, moduli: &[i64], pieces: &mut Vec<Key>) {
     let mut rest = integer;
     pieces.clear();

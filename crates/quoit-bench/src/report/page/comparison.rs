@@ -10,7 +10,7 @@ pub(crate) struct ComparisonPage<'a> {
     pub(crate) title: &'a str,
     /// The verdict as a sentence.
     pub(crate) sentence: &'a str,
-    /// True if the verdict is bad news.
+    /// True if the second side is worse; the page then marks the verdict as bad.
     pub(crate) is_worse: bool,
     /// The table as text.
     pub(crate) table: &'a str,

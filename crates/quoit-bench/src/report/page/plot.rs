@@ -7,7 +7,7 @@ use crate::plot::{
 };
 
 const MARGIN_LEFT: f64 = 58.0;
-/// Range of the room for the names of lines, which stand at the ends of the lines.
+/// Minimum and maximum width of the margin with the names of lines, which are at the right ends of the lines.
 const NAME_WIDTHS: (f64, f64) = (54.0, 190.0);
 const CHARACTER_WIDTH: f64 = 6.6;
 const MARGIN_TOP: f64 = 22.0;

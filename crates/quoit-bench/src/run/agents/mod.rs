@@ -21,7 +21,8 @@ use crate::link::{ClockReading, LinkError, ShareResult};
 use crate::measure::{Collector, Gaps, ThreadLoad};
 use crate::share::Share;
 
-/// Notice that agents get of the start: enough for a message to travel around the world.
+/// Time between sending the start time to the agents and the start: enough for a message to travel around the
+/// world.
 const NOTICE: Duration = Duration::from_millis(500);
 
 /// The agents of a run.
