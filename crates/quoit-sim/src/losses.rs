@@ -35,8 +35,8 @@ pub struct DiskLoss {
     pub is_noticed: bool,
 }
 
-/// Removes segments of a log, and cuts others short. A node can't notice a cut of the last segment,
-/// because the marks of how much of it was durable may be gone with its end.
+/// Removes segments of a log, and cuts others short. A node can't notice a cut of the last segment, because
+/// the marks that show how much of it was durable may be cut off as well.
 pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> DiskLoss {
     let segments: Vec<String> =
         names(disk).into_iter().filter(|name| name.ends_with(SEGMENT)).collect();

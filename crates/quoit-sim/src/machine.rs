@@ -281,7 +281,7 @@ impl Machine {
         }
     }
 
-    /// Waits for the requests in hand, for at most `limit`, and then ends the others. True if all ended
+    /// Waits for the requests in progress, for at most `limit`, and then ends the others. True if all ended
     /// by themselves.
     pub async fn drain(&self, limit: Duration) -> bool {
         let mut in_hand = std::mem::take(&mut *self.in_hand.lock());
