@@ -36,10 +36,8 @@ mod value;
 
 pub use fault::{JobFault, PhaseFault};
 pub use filter::{FilterFault, KeyFilter};
-pub use job::{
-    BucketName, Generator, IndexTerms, Inputs, Job, Phase, PhaseKind, TIMEOUT_MS_DEFAULT,
-};
-pub use map::{MapFunction, NotFoundPolicy, follow_links};
+pub use job::{Generator, IndexTerms, Inputs, Job, Phase, PhaseKind, TIMEOUT_MS_DEFAULT};
+pub use map::{LinkFilter, MapFunction, NotFoundPolicy, follow_links};
 pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, Work};
 pub use print::print_term;
 pub use reduce::{ReduceFunction, Reduction};
@@ -49,7 +47,7 @@ pub use script::{
 };
 pub use value::datum::Datum;
 pub use value::found::FoundObject;
-pub use value::input::Input;
+pub use value::input::{BucketName, Input};
 pub use value::json::{NotText, append_json, term_from_json};
 
 /// Maximum nesting depth of a term or JSON document.

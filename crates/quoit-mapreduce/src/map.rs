@@ -163,14 +163,19 @@ fn elements(value: &Bytes) -> Result<Vec<Datum>, String> {
     }
 }
 
-/// Targets of an object's links that match; `None` matches any bucket or tag. Each target has the link's
-/// tag as its key data.
+/// The links that a link phase follows; `None` matches any bucket or tag.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkFilter<'a> {
+    /// Bucket of the target.
+    pub bucket: Option<&'a Bytes>,
+    /// Tag of the link.
+    pub tag: Option<&'a Bytes>,
+}
+
+/// Targets of an object's links that match. Each target has the link's tag as its key data.
 #[must_use]
-pub fn follow_links(
-    object: Option<&Object>,
-    bucket: Option<&Bytes>,
-    tag: Option<&Bytes>,
-) -> Vec<Datum> {
+pub fn follow_links(object: Option<&Object>, followed: LinkFilter<'_>) -> Vec<Datum> {
+    let LinkFilter { bucket, tag } = followed;
     let fits = |wanted: Option<&Bytes>, found: &Bytes| wanted.is_none_or(|wanted| wanted == found);
     let siblings = object.iter().flat_map(|object| &object.siblings);
     let links = siblings.flat_map(|sibling| &sibling.meta.links);
@@ -184,12 +189,13 @@ pub fn follow_links(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::input::BucketName;
     use quoit_model::object::{Link, Metadata};
     use serde_json::json;
 
     fn input() -> Input {
         let key_data = Some(Term::Binary("data".into()));
-        Input { key_data, ..Input::new("default".into(), "b".into(), "k".into()) }
+        Input { key_data, ..Input::new(BucketName::untyped("b"), "k".into()) }
     }
 
     fn object(values: &[&'static str]) -> Object {
@@ -246,8 +252,11 @@ mod tests {
         let mut linked = object(&["v"]);
         linked.siblings[0].meta = meta;
         let friend = Datum::Term(term_from_json(&json!(["b", "x", "friend"])));
-        assert_eq!(follow_links(Some(&linked), None, Some(&"friend".into())), [friend]);
-        assert_eq!(follow_links(Some(&linked), Some(&"other".into()), None), []);
-        assert_eq!(follow_links(None, None, None), []);
+        let (tag, bucket) = (Bytes::from("friend"), Bytes::from("other"));
+        let of_tag = LinkFilter { bucket: None, tag: Some(&tag) };
+        assert_eq!(follow_links(Some(&linked), of_tag), [friend]);
+        let of_bucket = LinkFilter { bucket: Some(&bucket), tag: None };
+        assert_eq!(follow_links(Some(&linked), of_bucket), []);
+        assert_eq!(follow_links(None, LinkFilter::default()), []);
     }
 }

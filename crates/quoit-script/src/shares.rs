@@ -108,10 +108,10 @@ impl JobShare {
 
     fn take(&self, bytes: usize) -> Result<(), MemoryLimit> {
         let ScriptLimits { memory_bytes_max, jobs_memory_bytes_max, .. } = *self.limits();
-        if !add_within(&self.used_bytes, bytes, memory_bytes_max) {
+        if !BytesMax(memory_bytes_max).admits(&self.used_bytes, bytes) {
             return Err(MemoryLimit::OfJob);
         }
-        if !add_within(&self.all.used_bytes, bytes, jobs_memory_bytes_max) {
+        if !BytesMax(jobs_memory_bytes_max).admits(&self.all.used_bytes, bytes) {
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(MemoryLimit::OfAllJobs);
         }
@@ -124,10 +124,15 @@ impl JobShare {
     }
 }
 
-/// Adds to a sum unless the result would exceed `max`; returns true if it was added.
-fn add_within(sum: &AtomicUsize, bytes: usize, max: usize) -> bool {
-    let added = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= max);
-    sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added).is_ok()
+/// Upper bound of a sum of bytes.
+struct BytesMax(usize);
+
+impl BytesMax {
+    /// Adds to a sum unless the result would exceed the bound; returns true if it was added.
+    fn admits(&self, sum: &AtomicUsize, bytes: usize) -> bool {
+        let added = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= self.0);
+        sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added).is_ok()
+    }
 }
 
 /// Memory of a session.

@@ -358,15 +358,26 @@ fn value_count(json: &[u8]) -> usize {
     count
 }
 
-/// Text of an exception. If QuickJS lacks the memory for the message of an internal error, it reports that
-/// the message is invalid, or leaves it empty; in both cases the text is "out of memory". A script that
-/// throws such an error itself gets the same text.
-pub(crate) fn words_of(name: &str, message: &str) -> String {
-    match (name, message) {
-        ("InternalError" | "", "" | "Invalid error message") => {
-            "InternalError: out of memory".to_owned()
+/// An exception of a script.
+pub(crate) struct ThrownError<'a> {
+    /// The property `name`.
+    pub(crate) name: &'a str,
+    /// The property `message`.
+    pub(crate) message: &'a str,
+}
+
+impl ThrownError<'_> {
+    /// Text of the exception. If QuickJS lacks the memory for the message of an internal error, it reports
+    /// that the message is invalid, or leaves it empty; in both cases the text is "out of memory". A script
+    /// that throws such an error itself gets the same text.
+    pub(crate) fn text(&self) -> String {
+        let Self { name, message } = self;
+        match (*name, *message) {
+            ("InternalError" | "", "" | "Invalid error message") => {
+                "InternalError: out of memory".to_owned()
+            }
+            _ => format!("{name}: {message}"),
         }
-        _ => format!("{name}: {message}"),
     }
 }
 
@@ -379,7 +390,8 @@ fn describe(watch: &SessionClock, phase: usize, error: &CaughtError<'_>) -> Scri
         CaughtError::Exception(exception) => {
             let name = exception.as_object().get::<_, String>("name").unwrap_or_default();
             let message = exception.message().unwrap_or_default();
-            (words_of(&name, &message), exception.stack().unwrap_or_default())
+            let thrown = ThrownError { name: &name, message: &message };
+            (thrown.text(), exception.stack().unwrap_or_default())
         }
         // There was no memory left for an exception object.
         CaughtError::Value(value) if value.is_null() => {

@@ -4,7 +4,8 @@
 use crate::Target;
 use bytes::Bytes;
 use quoit_mapreduce::{
-    Datum, Input, Inputs, Job, JobFault, PhaseFault, PhaseKind, Pipeline, Work, append_json,
+    BucketName, Datum, Input, Inputs, Job, JobFault, PhaseFault, PhaseKind, Pipeline, Work,
+    append_json,
 };
 
 pub(crate) const JSON: Target = Target { name: "mapreduce-jobs", run: run_json, seeds: json_seeds };
@@ -40,7 +41,7 @@ fn follow(job: Result<Job, JobFault>) {
 
 fn run(job: &Job) -> Result<(), PhaseFault> {
     let keys = ["a", "user-10", "%41", "\u{e9}"]
-        .map(|key| Input::new("default".into(), "b".into(), Bytes::from(key)));
+        .map(|key| Input::new(BucketName::untyped("b"), Bytes::from(key)));
     let mut inputs = match &job.inputs {
         Inputs::Keys(keys) => Some(keys.iter().take(100).cloned().collect()),
         Inputs::Filtered(_, filter) => {

@@ -117,8 +117,7 @@ impl InputStream {
             Self::Bucket { listing, bucket, filter } => {
                 let Some(keys) = listing.next().await? else { return Ok(None) };
                 let keys = keys.into_iter().map(owned);
-                let input =
-                    |key| Input::new(bucket.bucket_type.clone(), bucket.bucket.clone(), key);
+                let input = |key| Input::new(bucket.clone(), key);
                 let Some(filter) = filter else { return Ok(Some(keys.map(input).collect())) };
                 let mut chunk = Vec::new();
                 for key in keys {
@@ -130,8 +129,7 @@ impl InputStream {
             }
             Self::Query { results, bucket } => {
                 let Some(matches) = results.next().await? else { return Ok(None) };
-                let input =
-                    |key| Input::new(bucket.bucket_type.clone(), bucket.bucket.clone(), key);
+                let input = |key| Input::new(bucket.clone(), key);
                 Ok(Some(matches.into_iter().map(|each| input(owned(each.key))).collect()))
             }
         }

@@ -188,7 +188,7 @@ fn input_of(bucket: BucketRef<'_>, encoded: &[u8]) -> Input {
     let key = KeyRef::decode(encoded)
         .map_or_else(|_| Bytes::new(), |key| Bytes::copy_from_slice(key.key));
     let [bucket_type, bucket] = [bucket.bucket_type, bucket.bucket].map(Bytes::copy_from_slice);
-    Input::new(bucket_type, bucket, key)
+    Input::new(BucketName { bucket_type, bucket }, key)
 }
 
 fn filter_of(encoded: &Bytes) -> Result<KeyFilter, RequestError> {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use quoit_mapreduce::{
-    Datum, FoundObject, Input, MapFunction, NotText, PhaseFault, PhaseKind, ScriptFault,
-    append_json, follow_links, term_from_json,
+    Datum, FoundObject, Input, LinkFilter, MapFunction, NotText, PhaseFault, PhaseKind,
+    ScriptFault, append_json, follow_links, term_from_json,
 };
 use quoit_model::etf::Term;
 use quoit_model::object::Object;
@@ -22,7 +22,8 @@ pub(crate) fn apply(
 ) -> Result<(), PhaseFault> {
     match kind {
         PhaseKind::Link { bucket, tag } => {
-            outputs.extend(follow_links(object.as_ref(), bucket.as_ref(), tag.as_ref()));
+            let followed = LinkFilter { bucket: bucket.as_ref(), tag: tag.as_ref() };
+            outputs.extend(follow_links(object.as_ref(), followed));
         }
         PhaseKind::Map(MapFunction::Script(_)) => for_script.push(match object {
             Some(object) => Ok(FoundObject { input, object }),

@@ -62,7 +62,7 @@ fn change(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> 
         b"to_lower" => ("to_lower", Step::ToLower),
         b"urldecode" => ("urldecode", Step::UrlDecode),
         b"tokenize" => {
-            let takes = "takes separators and the number of a token, from 1";
+            let takes = Takes("takes separators and the number of a token, from 1");
             return match arguments {
                 [separators, Term::Integer(number)] => {
                     let number = usize::try_from(*number).ok().filter(|number| *number > 0);
@@ -77,18 +77,20 @@ fn change(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> 
     };
     match arguments {
         [] => Ok(Some(step)),
-        _ => Err(bad(name, "takes no arguments")),
+        _ => Err(bad(name, Takes("takes no arguments"))),
     }
 }
 
 fn predicate(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> {
     let one = |name| match arguments {
-        [value] => FilterValue::of(value).ok_or_else(|| bad(name, "takes a text or a number")),
-        _ => Err(bad(name, "takes one argument")),
+        [value] => {
+            FilterValue::of(value).ok_or_else(|| bad(name, Takes("takes a text or a number")))
+        }
+        _ => Err(bad(name, Takes("takes one argument"))),
     };
     let one_text = |name| match arguments {
-        [value] => text(name, value, "takes a text"),
-        _ => Err(bad(name, "takes one text")),
+        [value] => text(name, value, Takes("takes a text")),
+        _ => Err(bad(name, Takes("takes one text"))),
     };
     let compare = |name| Ok(Some(Step::Compare { name, value: one(name)? }));
     Ok(Some(match name {
@@ -102,7 +104,8 @@ fn predicate(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFaul
         b"neq" => Step::Equals { value: one("neq")?, is_wanted: false },
         b"set_member" => {
             let members: Option<Vec<_>> = arguments.iter().map(FilterValue::of).collect();
-            Step::SetMember(members.ok_or_else(|| bad("set_member", "takes texts and numbers"))?)
+            let takes = Takes("takes texts and numbers");
+            Step::SetMember(members.ok_or_else(|| bad("set_member", takes))?)
         }
         b"similar_to" => similar_to(arguments)?,
         b"starts_with" => Step::StartsWith(one_text("starts_with")?),
@@ -112,7 +115,7 @@ fn predicate(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFaul
 }
 
 fn between(arguments: &[Term]) -> Result<Step, FilterFault> {
-    let takes = "takes two texts or numbers, and whether they are included";
+    let takes = Takes("takes two texts or numbers, and whether they are included");
     let (low, high, is_inclusive) = match arguments {
         [low, high] => (low, high, true),
         [low, high, flag] if flag.is_atom(b"true") || flag.is_atom(b"false") => {
@@ -148,7 +151,7 @@ fn matches(pattern: Bytes) -> Result<Step, FilterFault> {
 }
 
 fn similar_to(arguments: &[Term]) -> Result<Step, FilterFault> {
-    let takes = "takes a text of at most 1024 bytes and a distance";
+    let takes = Takes("takes a text of at most 1024 bytes and a distance");
     match arguments {
         [word, Term::Integer(distance)] => {
             let text = text("similar_to", word, takes)?;
@@ -162,13 +165,17 @@ fn similar_to(arguments: &[Term]) -> Result<Step, FilterFault> {
     }
 }
 
-fn text(name: &'static str, term: &Term, takes: &str) -> Result<Bytes, FilterFault> {
+fn text(name: &'static str, term: &Term, takes: Takes) -> Result<Bytes, FilterFault> {
     match FilterValue::of(term) {
         Some(FilterValue::Text(text)) => Ok(text),
         _ => Err(bad(name, takes)),
     }
 }
 
-fn bad(name: &'static str, reason: &str) -> FilterFault {
-    FilterFault::BadArguments { name, reason: reason.to_owned() }
+/// The arguments that a step takes, in words.
+#[derive(Clone, Copy)]
+struct Takes(&'static str);
+
+fn bad(name: &'static str, takes: Takes) -> FilterFault {
+    FilterFault::BadArguments { name, reason: takes.0.to_owned() }
 }

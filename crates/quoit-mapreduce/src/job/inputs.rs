@@ -1,10 +1,10 @@
 //! Parsing of the inputs of jobs.
 
 use super::json_form::is_object;
-use super::{BucketName, Generator, IndexTerms, Inputs};
+use super::{Generator, IndexTerms, Inputs};
 use crate::fault::JobFault;
 use crate::filter::KeyFilter;
-use crate::value::input::{Input, bucket_of};
+use crate::value::input::{BucketName, Input, bucket_of};
 use crate::value::json::{ShownAsJson, member};
 use bytes::Bytes;
 use quoit_model::etf::Term;
@@ -98,8 +98,7 @@ fn unrecognized(term: &Term) -> JobFault {
 }
 
 fn name_of(term: &Term) -> Option<BucketName> {
-    let (bucket_type, bucket) = bucket_of(term)?;
-    (!bucket.is_empty() && !bucket_type.is_empty()).then_some(BucketName { bucket_type, bucket })
+    bucket_of(term).filter(|name| !name.bucket.is_empty() && !name.bucket_type.is_empty())
 }
 
 fn bucket(term: &Term) -> Result<Inputs, JobFault> {

@@ -33,7 +33,10 @@ impl Job {
             )));
         };
         let count = list.len();
-        let phase = |(place, phase): (usize, &Term)| phases::from_json(place, count, phase);
+        let phase = |(place, phase): (usize, &Term)| {
+            let is_last = place + 1 == count;
+            phases::from_json(place, phase, is_last)
+        };
         let phases = list.iter().enumerate().map(phase).collect::<Result<_, _>>()?;
         Ok(Self { inputs, phases, timeout_ms: timeout_ms(field("timeout")) })
     }

@@ -10,7 +10,7 @@ use crate::filter::KeyFilter;
 use crate::map::MapFunction;
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
-use crate::value::input::Input;
+use crate::value::input::{BucketName, Input};
 use bytes::Bytes;
 
 /// Default timeout of a job in milliseconds.
@@ -25,15 +25,6 @@ pub struct Job {
     pub phases: Vec<Phase>,
     /// Timeout of the whole job in milliseconds.
     pub timeout_ms: u64,
-}
-
-/// A bucket and its type.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BucketName {
-    /// Bucket type; `default` if the job does not name one.
-    pub bucket_type: Bytes,
-    /// Bucket.
-    pub bucket: Bytes,
 }
 
 /// The records that a job starts with.

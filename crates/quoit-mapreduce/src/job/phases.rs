@@ -31,8 +31,8 @@ fn query(text: String) -> JobFault {
     JobFault::Query(text)
 }
 
-/// Parses a phase in JSON; `place` is its index in a job of `count` phases.
-pub(super) fn from_json(place: usize, count: usize, phase: &Term) -> Result<Phase, JobFault> {
+/// Parses a phase in JSON; `place` is its index in the job.
+pub(super) fn from_json(place: usize, phase: &Term, is_last: bool) -> Result<Phase, JobFault> {
     let shown = &ShownAsJson(phase);
     let bad = || {
         query(format!(
@@ -46,7 +46,7 @@ pub(super) fn from_json(place: usize, count: usize, phase: &Term) -> Result<Phas
         return Err(bad());
     }
     let keep = match member(spec, b"keep") {
-        None => place + 1 == count,
+        None => is_last,
         Some(flag) if flag.is_atom(b"true") => true,
         Some(flag) if flag.is_atom(b"false") => false,
         Some(_) => {
@@ -169,8 +169,7 @@ fn named_term(term: &Term) -> Option<Named<'_>> {
 }
 
 fn stored(bucket: &Term, key: &Bytes) -> Option<ScriptSource> {
-    let (bucket_type, bucket) = bucket_of(bucket)?;
-    Some(ScriptSource::Stored(Box::new(Input::new(bucket_type, bucket, key.clone()))))
+    Some(ScriptSource::Stored(Box::new(Input::new(bucket_of(bucket)?, key.clone()))))
 }
 
 /// Reads a member of a link phase. `None` matches anything: the member is absent or `_`.

@@ -20,14 +20,16 @@ fn phases(query: Value) -> Result<Vec<Phase>, JobFault> {
     job(json!({"inputs": "b", "query": query})).map(|job| job.phases)
 }
 
-fn name(bucket_type: &'static str, bucket: &'static str) -> BucketName {
+/// The bucket TYPE/BUCKET.
+fn name(path: &'static str) -> BucketName {
+    let (bucket_type, bucket) = path.split_once('/').expect("a type and a bucket");
     BucketName { bucket_type: bucket_type.into(), bucket: bucket.into() }
 }
 
 #[test]
 fn inputs_have_the_forms_that_clients_send() {
-    assert_eq!(inputs(json!("b")), Ok(Inputs::Bucket(name("default", "b"))));
-    assert_eq!(inputs(json!(["t", "b"])), Ok(Inputs::Bucket(name("t", "b"))));
+    assert_eq!(inputs(json!("b")), Ok(Inputs::Bucket(name("default/b"))));
+    assert_eq!(inputs(json!(["t", "b"])), Ok(Inputs::Bucket(name("t/b"))));
     let Ok(Inputs::Keys(keys)) = inputs(json!([["b", "k"], ["b", "k", 1], ["b", "k", null, "t"]]))
     else {
         panic!("keys")
@@ -35,16 +37,16 @@ fn inputs_have_the_forms_that_clients_send() {
     assert_eq!(keys[1].key_data, Some(Term::Integer(1)));
     assert_eq!(keys[2].bucket_type, "t");
     let index =
-        |terms| Ok(Inputs::Index { bucket: name("default", "b"), field: "f_bin".into(), terms });
+        |terms| Ok(Inputs::Index { bucket: name("default/b"), field: "f_bin".into(), terms });
     let one = inputs(json!({"bucket": "b", "index": "f_bin", "key": "x"}));
     assert_eq!(one, index(IndexTerms::One("x".into())));
     let range = inputs(json!({"bucket": "b", "index": "f_bin", "start": 1, "end": "5"}));
     assert_eq!(range, index(IndexTerms::Range("1".into(), "5".into())));
     let filtered = inputs(json!({"bucket": ["t", "b"], "key_filters": [["eq", "x"]]}));
-    assert!(matches!(filtered, Ok(Inputs::Filtered(bucket, _)) if bucket == name("t", "b")));
+    assert!(matches!(filtered, Ok(Inputs::Filtered(bucket, _)) if bucket == name("t/b")));
     let generated = inputs(json!({"module": "quoit", "function": "keys_with_prefix",
         "arg": {"bucket": "b", "prefix": "p"}}));
-    let expected = Generator::KeysWithPrefix(name("default", "b"), "p".into());
+    let expected = Generator::KeysWithPrefix(name("default/b"), "p".into());
     assert_eq!(generated, Ok(Inputs::Generated(expected)));
 }
 
@@ -198,8 +200,8 @@ fn term_job(inputs: Term, query: Vec<Term>) -> Result<Job, JobFault> {
 #[test]
 fn jobs_in_terms_say_the_same() {
     let inputs = |term| term_job(term, vec![]).map(|job| job.inputs);
-    assert_eq!(inputs(binary("b")), Ok(Inputs::Bucket(name("default", "b"))));
-    assert_eq!(inputs(tuple(&[binary("t"), binary("b")])), Ok(Inputs::Bucket(name("t", "b"))));
+    assert_eq!(inputs(binary("b")), Ok(Inputs::Bucket(name("default/b"))));
+    assert_eq!(inputs(tuple(&[binary("t"), binary("b")])), Ok(Inputs::Bucket(name("t/b"))));
     let key = tuple(&[binary("b"), binary("k")]);
     let typed =
         tuple(&[tuple(&[tuple(&[binary("t"), binary("b")]), binary("k")]), Term::Integer(1)]);
@@ -210,7 +212,7 @@ fn jobs_in_terms_say_the_same() {
     let index =
         tuple(&[atom("index"), binary("b"), binary("n_int"), Term::Integer(1), Term::Integer(5)]);
     let terms = IndexTerms::Range("1".into(), "5".into());
-    let expected = Inputs::Index { bucket: name("default", "b"), field: "n_int".into(), terms };
+    let expected = Inputs::Index { bucket: name("default/b"), field: "n_int".into(), terms };
     assert_eq!(inputs(index), Ok(expected));
     let large = Term::BigInteger {
         negative: true,
@@ -283,14 +285,14 @@ fn the_memory_of_a_job_in_json_goes_by_its_values() {
 fn the_first_of_two_members_with_one_name_counts() {
     let job = Job::from_json(br#"{"inputs":"a","inputs":"b","query":[],"timeout":1,"timeout":2}"#);
     let job = job.expect("a job");
-    assert_eq!((job.inputs, job.timeout_ms), (Inputs::Bucket(name("default", "a")), 1));
+    assert_eq!((job.inputs, job.timeout_ms), (Inputs::Bucket(name("default/a")), 1));
 }
 
 #[test]
 fn a_job_tells_the_buckets_that_it_reads() {
     let query = json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]);
     let made = job(json!({"inputs": [["b", "1"], ["b", "2"], ["a", "1"]], "query": query}));
-    let names = [name("default", "a"), name("default", "b"), name("default", "code")];
+    let names = [name("default/a"), name("default/b"), name("default/code")];
     assert_eq!(made.expect("a job").buckets(), names);
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::BucketName;
 use crate::job::Job;
 use crate::map::MapFunction;
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ fn pipeline(query: Value) -> Pipeline {
 }
 
 fn keys(count: usize) -> Vec<Input> {
-    let key = |number: usize| Input::new("default".into(), "b".into(), number.to_string().into());
+    let key = |number: usize| Input::new(BucketName::untyped("b"), number.to_string().into());
     (0..count).map(key).collect()
 }
 

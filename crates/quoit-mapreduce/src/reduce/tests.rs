@@ -1,6 +1,6 @@
 use super::*;
-use crate::Input;
 use crate::value::json::term_from_json;
+use crate::{BucketName, Input};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn numbers_are_added_and_everything_else_is_refused_by_name() {
 
 #[test]
 fn markers_of_missing_objects_are_passed_over() {
-    let marker = Input::new("default".into(), "b".into(), "k".into()).not_found();
+    let marker = Input::new(BucketName::untyped("b"), "k".into()).not_found();
     for function in [ReduceFunction::Sum, ReduceFunction::StringToInteger] {
         let mut reducer = Reducer::of(&function).expect("no script");
         assert_eq!(reducer.push(Datum::Term(marker.clone())), Ok(None));

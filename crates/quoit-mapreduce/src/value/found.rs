@@ -277,6 +277,7 @@ fn append_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::input::BucketName;
     use quoit_model::clock::{Actor, Dot, VersionVector};
     use quoit_model::object::{IndexEntry, Link, Metadata, UserMeta};
     use serde_json::{Value, json};
@@ -303,7 +304,7 @@ mod tests {
         let sibling =
             Sibling { meta, value: "v\"".into(), vtag: "tag".into(), ..Sibling::default() };
         let object = Object { siblings: [sibling].into_iter().collect(), ..Object::default() };
-        FoundObject { input: Input::new("default".into(), "b".into(), "k".into()), object }
+        FoundObject { input: Input::new(BucketName::untyped("b"), "k".into()), object }
     }
 
     #[test]

@@ -21,10 +21,28 @@ pub struct Input {
     pub key_data: Option<Term>,
 }
 
+/// A bucket and its type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BucketName {
+    /// Bucket type; `default` if the job does not name one.
+    pub bucket_type: Bytes,
+    /// Bucket.
+    pub bucket: Bytes,
+}
+
+impl BucketName {
+    /// A bucket of the type `default`.
+    #[must_use]
+    pub fn untyped(bucket: impl Into<Bytes>) -> Self {
+        Self { bucket_type: Bytes::from_static(DEFAULT_BUCKET_TYPE), bucket: bucket.into() }
+    }
+}
+
 impl Input {
     /// Creates an input without key data.
     #[must_use]
-    pub const fn new(bucket_type: Bytes, bucket: Bytes, key: Bytes) -> Self {
+    pub fn new(name: BucketName, key: Bytes) -> Self {
+        let BucketName { bucket_type, bucket } = name;
         Self { bucket_type, bucket, key, key_data: None }
     }
 
@@ -79,8 +97,7 @@ impl Input {
 
     fn from_pair(bucket: &Term, key: &Term) -> Option<Self> {
         let key = key.as_binary()?.clone();
-        let (bucket_type, bucket) = bucket_of(bucket)?;
-        Some(Self::new(bucket_type, bucket, key))
+        Some(Self::new(bucket_of(bucket)?, key))
     }
 
     fn with_data(mut self, data: &Term) -> Self {
@@ -131,13 +148,13 @@ const fn undefined() -> Term {
     Term::Atom(Bytes::from_static(b"undefined"))
 }
 
-/// Parses a bucket: a binary, `{type, bucket}`, or `[type, bucket]`. Returns its type and its name.
-pub(crate) fn bucket_of(term: &Term) -> Option<(Bytes, Bytes)> {
+/// Parses a bucket: a binary, `{type, bucket}`, or `[type, bucket]`.
+pub(crate) fn bucket_of(term: &Term) -> Option<BucketName> {
     match term {
-        Term::Binary(bucket) => Some((Bytes::from_static(DEFAULT_BUCKET_TYPE), bucket.clone())),
+        Term::Binary(bucket) => Some(BucketName::untyped(bucket.clone())),
         Term::Tuple(parts) | Term::List(parts) => match parts.as_slice() {
             [Term::Binary(bucket_type), Term::Binary(bucket)] => {
-                Some((bucket_type.clone(), bucket.clone()))
+                Some(BucketName { bucket_type: bucket_type.clone(), bucket: bucket.clone() })
             }
             _ => None,
         },

@@ -3,8 +3,8 @@ mod shares;
 
 use super::*;
 use crate::shares::RUNTIME_BYTES;
-use crate::worker::words_of;
-use quoit_mapreduce::{FoundObject, Input, ScriptCall, term_from_json};
+use crate::worker::ThrownError;
+use quoit_mapreduce::{BucketName, FoundObject, Input, ScriptCall, term_from_json};
 use quoit_model::object::{Object, Sibling};
 use std::time::{Duration, Instant};
 
@@ -39,14 +39,14 @@ fn source(text: &str) -> ScriptText {
     ScriptText::Source(text.to_owned())
 }
 
-fn reduce(text: ScriptText, values: &str, argument: &str) -> Result<String, ScriptFault> {
+fn reduce(values: &str, text: ScriptText, argument: &str) -> Result<String, ScriptFault> {
     let mut session = open(text, argument)?;
     let lists = session.call(3, ScriptCall::Reduce(Bytes::copy_from_slice(values.as_bytes())))?;
     Ok(String::from_utf8(lists[0].to_vec()).expect("text"))
 }
 
 fn input() -> Input {
-    Input::new("default".into(), "b".into(), "k".into())
+    Input::new(BucketName::untyped("b"), "k".into())
 }
 
 fn object(value: &'static str) -> FoundObject {
@@ -55,7 +55,7 @@ fn object(value: &'static str) -> FoundObject {
     FoundObject { input: input(), object }
 }
 
-fn map(text: ScriptText, value: &'static str, argument: &str) -> Result<String, ScriptFault> {
+fn map(value: &'static str, text: ScriptText, argument: &str) -> Result<String, ScriptFault> {
     map_in(open(text, argument)?, value)
 }
 
@@ -84,14 +84,14 @@ fn built_in_functions_do_what_their_names_say() {
         ("Riak.reduceSlice", "[1,2,3]", "[1,2]", "[2]"),
         ("Riak.filterNotFound", r#"[{"not_found":{}},1]"#, "null", "[1]"),
     ] {
-        assert_eq!(reduce(named(name), values, argument).as_deref(), Ok(expected), "{name}");
+        assert_eq!(reduce(values, named(name), argument).as_deref(), Ok(expected), "{name}");
     }
-    assert_eq!(map(named("Riak.mapValues"), "x", "null").as_deref(), Ok(r#"["x"]"#));
+    assert_eq!(map("x", named("Riak.mapValues"), "null").as_deref(), Ok(r#"["x"]"#));
     assert_eq!(
-        map(named("Riak.mapValuesJson"), r#"{"a":1}"#, "null").as_deref(),
+        map(r#"{"a":1}"#, named("Riak.mapValuesJson"), "null").as_deref(),
         Ok(r#"[{"a":1}]"#)
     );
-    let fields = |argument| map(named("Riak.mapByFields"), r#"{"a":1,"b":2}"#, argument);
+    let fields = |argument| map(r#"{"a":1,"b":2}"#, named("Riak.mapByFields"), argument);
     assert_eq!(fields(r#"{"a":1}"#).as_deref(), Ok(r#"[{"a":1,"b":2}]"#));
     assert_eq!(fields(r#"{"a":2}"#).as_deref(), Ok("[]"));
 }
@@ -138,23 +138,23 @@ fn bytes_that_are_not_text_are_an_error_of_their_phase() {
 
 #[test]
 fn exceptions_are_told_with_the_input_that_they_are_about() {
-    let fault = map(source("function(v) { throw new TypeError('no'); }"), "x", "null")
+    let fault = map("x", source("function(v) { throw new TypeError('no'); }"), "null")
         .expect_err("it throws");
     assert_eq!((fault.message.as_str(), fault.phase), ("TypeError: no", 3));
     assert_eq!(fault.input, "{<<\"b\">>,<<\"k\">>}");
-    let fault = map(named("Riak.mapValuesJson"), "no JSON", "null").expect_err("it throws");
+    let fault = map("no JSON", named("Riak.mapValuesJson"), "null").expect_err("it throws");
     assert!(fault.message.starts_with("SyntaxError"), "{fault}");
-    let fault = map(source("function() { throw 'text'; }"), "x", "null").expect_err("it throws");
+    let fault = map("x", source("function() { throw 'text'; }"), "null").expect_err("it throws");
     assert_eq!(fault.message, "thrown: text");
-    let fault = map(source("function() { return 1; }"), "x", "null").expect_err("no list");
+    let fault = map("x", source("function() { return 1; }"), "null").expect_err("no list");
     assert!(fault.message.contains("no list"), "{fault}");
-    let fault = map(source("function() { return undefined; }"), "x", "null").expect_err("no list");
+    let fault = map("x", source("function() { return undefined; }"), "null").expect_err("no list");
     assert!(fault.message.contains("no list"), "{fault}");
 }
 
 fn ended_in_time(text: &str) -> ScriptFault {
     let begun = Instant::now();
-    let fault = map(source(text), "x", "null").expect_err("it ends");
+    let fault = map("x", source(text), "null").expect_err("it ends");
     assert!(begun.elapsed() < Duration::from_secs(20), "{text}");
     fault
 }
@@ -234,13 +234,14 @@ fn the_sessions_of_a_job_have_one_memory() {
 
 #[test]
 fn an_error_without_memory_for_its_words_is_one_of_memory() {
-    for unsaid in ["", "Invalid error message"] {
+    for message in ["", "Invalid error message"] {
         for name in ["InternalError", ""] {
-            assert_eq!(words_of(name, unsaid), "InternalError: out of memory");
+            assert_eq!(ThrownError { name, message }.text(), "InternalError: out of memory");
         }
-        assert_eq!(words_of("Error", unsaid), format!("Error: {unsaid}"));
+        assert_eq!(ThrownError { name: "Error", message }.text(), format!("Error: {message}"));
     }
-    assert_eq!(words_of("InternalError", "stack overflow"), "InternalError: stack overflow");
+    let overflow = ThrownError { name: "InternalError", message: "stack overflow" };
+    assert_eq!(overflow.text(), "InternalError: stack overflow");
 }
 
 #[test]
@@ -337,16 +338,16 @@ fn nothing_of_the_machine_is_at_hand() {
                 'setTimeout', 'XMLHttpRequest', 'Deno', 'import'].filter(function(name) { \
                 return (0, eval)('typeof ' + (name === 'import' ? 'undefined' : name)) !== \
                 'undefined'; }); }";
-    assert_eq!(map(source(text), "x", "null").as_deref(), Ok("[]"));
+    assert_eq!(map("x", source(text), "null").as_deref(), Ok("[]"));
 }
 
 #[test]
 fn changed_prototypes_change_nothing_beyond_the_job() {
     let text = "function(v) { Array.prototype.toJSON = function() { return {}; }; \
                 Object.prototype.values = 1; JSON.parse = null; Riak.mapValues = null; return [1]; }";
-    let lists = map(source(text), "x", "null").expect("it runs");
+    let lists = map("x", source(text), "null").expect("it runs");
     assert_eq!(lists, "{}", "only its own outputs are changed; the job refuses what is no list");
-    assert_eq!(map(named("Riak.mapValues"), "x", "null").as_deref(), Ok(r#"["x"]"#));
+    assert_eq!(map("x", named("Riak.mapValues"), "null").as_deref(), Ok(r#"["x"]"#));
 }
 
 #[test]

@@ -275,6 +275,7 @@ fn append_marker(out: &mut Vec<u8>, bucket: &Term, key: &Term, data: &Term) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::input::BucketName;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn keys_have_the_form_that_fits_what_they_carry() {
-        let mut input = Input::new("default".into(), "b".into(), "k".into());
+        let mut input = Input::new(BucketName::untyped("b"), "k".into());
         assert_eq!(printed(&Datum::Key(Box::new(input.clone()))), json!(["b", "k"]));
         input.key_data = Some(term_from_json(&json!({"x": 1})));
         assert_eq!(printed(&Datum::Key(Box::new(input.clone()))), json!(["b", "k", {"x": 1}]));
