@@ -10,7 +10,7 @@ use crate::frame::{LENGTH_SIZE_BYTES, WriteBuffer, append_empty, append_frame, l
 use crate::messages::{RpbContent, RpbLink, RpbPair};
 use crate::shared::{SHARED_BYTES_MIN, SharedParts};
 use bytes::{BufMut, Bytes};
-use prost::encoding::{encode_varint, encoded_len_varint, message};
+use prost::encoding::{WireType, encode_varint, encoded_len_varint, message};
 use quoit_number::low_u8;
 
 /// A value with its metadata, borrowed; see [`RpbContent`](crate::messages::RpbContent).
@@ -40,6 +40,15 @@ pub struct ContentRef<'a> {
     pub deleted: bool,
 }
 
+/// The fields of an answer beside its siblings.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct AnswerFields<'a> {
+    /// The causal context.
+    pub vclock: Option<&'a [u8]>,
+    /// The key, if the server generated it. Only answers to puts have it.
+    pub key: Option<&'a [u8]>,
+}
+
 /// Appends the frame of an [`RpbGetResp`](crate::messages::RpbGetResp) with these siblings.
 ///
 /// An answer without siblings and context means that the object does not exist. Costs one copy of
@@ -54,11 +63,10 @@ pub fn append_get_resp<'a>(
     content: impl IntoIterator<Item = ContentRef<'a>>,
     vclock: Option<&[u8]>,
 ) -> Result<(), FrameError> {
-    append_object(buffer, MessageCode::GetResp, content, vclock, None)
+    append_object(buffer, MessageCode::GetResp, content, AnswerFields { vclock, key: None })
 }
 
-/// Appends the frame of an [`RpbPutResp`](crate::messages::RpbPutResp) with these siblings, and
-/// with the key if the server generated it.
+/// Appends the frame of an [`RpbPutResp`](crate::messages::RpbPutResp) with these siblings.
 ///
 /// # Errors
 ///
@@ -66,10 +74,9 @@ pub fn append_get_resp<'a>(
 pub fn append_put_resp<'a>(
     buffer: &mut impl WriteBuffer,
     content: impl IntoIterator<Item = ContentRef<'a>>,
-    vclock: Option<&[u8]>,
-    key: Option<&[u8]>,
+    fields: AnswerFields<'_>,
 ) -> Result<(), FrameError> {
-    append_object(buffer, MessageCode::PutResp, content, vclock, key)
+    append_object(buffer, MessageCode::PutResp, content, fields)
 }
 
 /// As [`append_get_resp`], but values of [`SHARED_BYTES_MIN`] and more are appended to `shared`, each a
@@ -83,7 +90,8 @@ pub fn append_get_resp_shared<'a>(
     content: impl IntoIterator<Item = (ContentRef<'a>, Bytes)>,
     vclock: Option<&[u8]>,
 ) -> Result<(), FrameError> {
-    append_object_shared(out, MessageCode::GetResp, content, vclock, None)
+    let fields = AnswerFields { vclock, key: None };
+    append_object_shared(out, MessageCode::GetResp, content, fields)
 }
 
 /// As [`append_put_resp`], with shared values like those of [`append_get_resp_shared`].
@@ -94,10 +102,9 @@ pub fn append_get_resp_shared<'a>(
 pub fn append_put_resp_shared<'a>(
     out: (&mut Vec<u8>, &mut SharedParts),
     content: impl IntoIterator<Item = (ContentRef<'a>, Bytes)>,
-    vclock: Option<&[u8]>,
-    key: Option<&[u8]>,
+    fields: AnswerFields<'_>,
 ) -> Result<(), FrameError> {
-    append_object_shared(out, MessageCode::PutResp, content, vclock, key)
+    append_object_shared(out, MessageCode::PutResp, content, fields)
 }
 
 /// Appends either answer with shared values.
@@ -105,24 +112,23 @@ fn append_object_shared<'a>(
     (buffer, shared): (&mut Vec<u8>, &mut SharedParts),
     code: MessageCode,
     content: impl IntoIterator<Item = (ContentRef<'a>, Bytes)>,
-    vclock: Option<&[u8]>,
-    key: Option<&[u8]>,
+    fields: AnswerFields<'_>,
 ) -> Result<(), FrameError> {
     let (start, shared_count, shared_bytes) = (buffer.len(), shared.count(), shared.size_bytes());
     append_empty(buffer, code);
     for (content, value) in content {
         debug_assert_eq!(content.value, value, "a content comes with its value");
-        put_key_and_varint(buffer, 1, 2, content.encoded_len() as u64);
+        put_key_and_varint(buffer, 1, WireType::LengthDelimited, content.encoded_len() as u64);
         if value.len() < SHARED_BYTES_MIN {
             content.encode(buffer);
         } else {
-            put_key_and_varint(buffer, 1, 2, value.len() as u64);
+            put_key_and_varint(buffer, 1, WireType::LengthDelimited, value.len() as u64);
             shared.push(buffer.len(), value);
             content.encode_description(buffer);
         }
     }
-    put_bytes(buffer, 2, vclock);
-    put_bytes(buffer, 3, key);
+    put_bytes(buffer, 2, fields.vclock);
+    put_bytes(buffer, 3, fields.key);
     let length_bytes =
         buffer.len() - start - LENGTH_SIZE_BYTES + shared.size_bytes() - shared_bytes;
     let length = length_field(length_bytes).inspect_err(|_| {
@@ -138,16 +144,15 @@ fn append_object<'a>(
     buffer: &mut impl WriteBuffer,
     code: MessageCode,
     content: impl IntoIterator<Item = ContentRef<'a>>,
-    vclock: Option<&[u8]>,
-    key: Option<&[u8]>,
+    fields: AnswerFields<'_>,
 ) -> Result<(), FrameError> {
     append_frame(buffer, code, |buffer| {
         for content in content {
-            put_key_and_varint(buffer, 1, 2, content.encoded_len() as u64);
+            put_key_and_varint(buffer, 1, WireType::LengthDelimited, content.encoded_len() as u64);
             content.encode(buffer);
         }
-        put_bytes(buffer, 2, vclock);
-        put_bytes(buffer, 3, key);
+        put_bytes(buffer, 2, fields.vclock);
+        put_bytes(buffer, 3, fields.key);
     })
 }
 
@@ -218,22 +223,22 @@ fn varint_len(field: Option<u32>) -> usize {
 
 fn put_bytes(buffer: &mut impl BufMut, tag: u8, field: Option<&[u8]>) {
     if let Some(bytes) = field {
-        put_key_and_varint(buffer, tag, 2, bytes.len() as u64);
+        put_key_and_varint(buffer, tag, WireType::LengthDelimited, bytes.len() as u64);
         buffer.put_slice(bytes);
     }
 }
 
 fn put_varint(buffer: &mut impl BufMut, tag: u8, field: Option<u32>) {
     if let Some(value) = field {
-        put_key_and_varint(buffer, tag, 0, u64::from(value));
+        put_key_and_varint(buffer, tag, WireType::Varint, u64::from(value));
     }
 }
 
 /// Appends the key of a field and a number. Lengths and times have at most 35 bits; larger numbers
 /// take the general encoder.
 #[inline]
-fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: u8, value: u64) {
-    let key = tag << 3 | wire_type;
+fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: WireType, value: u64) {
+    let key = tag << 3 | wire_type as u8;
     let last = |group: u32| low_u8(value >> (7 * group));
     let group = |group: u32| last(group) | 0x80;
     match value {

@@ -100,8 +100,10 @@ pub enum FrameError {
         "{}",
         crate::foreign::too_large(
             (*length_bytes, *length_bytes_max),
-            "Protocol Buffers",
-            "listener.protobuf (port 8087 by default)",
+            &crate::foreign::ExpectedProtocol {
+                name: "Protocol Buffers",
+                port: "listener.protobuf (port 8087 by default)",
+            },
             "send a smaller one or raise the limit",
         )
     )]

@@ -15,14 +15,21 @@ pub(crate) fn protocol_of_length(length: u64) -> Option<&'static str> {
     }
 }
 
+/// The protocol that this side expects on a connection.
+pub(crate) struct ExpectedProtocol {
+    pub(crate) name: &'static str,
+    /// The setting of its port, with the default.
+    pub(crate) port: &'static str,
+}
+
 /// Text of the error of a frame that is too large: names the other protocol, or the length and the
 /// remedy.
 pub(crate) fn too_large(
     (length, length_max): (u64, u32),
-    own: &str,
-    port: &str,
+    expected: &ExpectedProtocol,
     remedy: &'static str,
 ) -> String {
+    let ExpectedProtocol { name: own, port } = expected;
     match protocol_of_length(length) {
         Some(protocol) => {
             format!("the other side speaks {protocol}, not {own}: give the address of its {port}")

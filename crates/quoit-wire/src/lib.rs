@@ -46,7 +46,8 @@ pub mod shape;
 pub mod shared;
 
 pub use answer::{
-    ContentRef, append_get_resp, append_get_resp_shared, append_put_resp, append_put_resp_shared,
+    AnswerFields, ContentRef, append_get_resp, append_get_resp_shared, append_put_resp,
+    append_put_resp_shared,
 };
 pub use code::MessageCode;
 pub use error::{DecodeError, FrameError};

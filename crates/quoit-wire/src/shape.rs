@@ -172,7 +172,7 @@ impl Shape {
         let length_bytes = self.varint(rest, body)?;
         let taken = usize::try_from(length_bytes).ok().and_then(|n| rest.split_at_checked(n));
         let Some((content, after)) = taken else {
-            return Err(self.truncated(rest, body));
+            return Err(self.truncated(body, rest.len()));
         };
         *rest = after;
         Ok(content)
@@ -185,8 +185,8 @@ impl Shape {
                 *rest = after;
                 Ok(u64::from(byte))
             }
-            Some(_) => decode_varint(rest).map_err(|_| self.truncated(rest, body)),
-            None => Err(self.truncated(rest, body)),
+            Some(_) => decode_varint(rest).map_err(|_| self.truncated(body, rest.len())),
+            None => Err(self.truncated(body, rest.len())),
         }
     }
 
@@ -206,10 +206,10 @@ impl Shape {
         }
     }
 
-    fn truncated(&self, rest: &[u8], body: &[u8]) -> DecodeError {
+    fn truncated(&self, body: &[u8], rest_bytes: usize) -> DecodeError {
         DecodeError::Truncated {
             message: self.name,
-            at_byte: body.len() - rest.len(),
+            at_byte: body.len() - rest_bytes,
             size_bytes: body.len(),
         }
     }

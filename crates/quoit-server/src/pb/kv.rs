@@ -16,7 +16,7 @@ use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::Quorum;
 use quoit_wire::messages::{RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
-use quoit_wire::{ContentRef, MessageCode, append_put_resp_shared};
+use quoit_wire::{AnswerFields, ContentRef, MessageCode, append_put_resp_shared};
 
 /// The bucket that a message names. A missing bucket type means the default type.
 pub(super) fn bucket_of<'a>(bucket_type: &'a Option<Bytes>, bucket: &'a Bytes) -> BucketRef<'a> {
@@ -113,7 +113,8 @@ impl PbConnection {
         let content =
             answer.content.iter().map(|each| (ContentRef::from(each), each.value.clone()));
         let (vclock, key) = (answer.vclock.as_deref(), answer.key.as_deref());
-        Ok(append_put_resp_shared((&mut self.out, &mut self.shared), content, vclock, key)?)
+        let fields = AnswerFields { vclock, key };
+        Ok(append_put_resp_shared((&mut self.out, &mut self.shared), content, fields)?)
     }
 
     pub(super) async fn put(&mut self, mut request: RpbPutReq) -> Result<(), Fault> {

@@ -126,8 +126,10 @@ pub enum InternodeFrameError {
         "{}",
         crate::foreign::too_large(
             (*length_bytes, *length_bytes_max),
-            "the protocol between nodes",
-            "listener.internode (port 8099 by default)",
+            &crate::foreign::ExpectedProtocol {
+                name: "the protocol between nodes",
+                port: "listener.internode (port 8099 by default)",
+            },
             "raise the limit on both nodes or send smaller values",
         )
     )]

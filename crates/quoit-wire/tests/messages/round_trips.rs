@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use quoit_wire::messages::*;
 use quoit_wire::quorum::{QUORUM_ALL, QUORUM_DEFAULT, QUORUM_MAJORITY, QUORUM_ONE};
 use quoit_wire::{
-    ContentRef, FrameDecoder, Quorum, append_get_resp, append_message, append_put_resp,
+    AnswerFields, ContentRef, FrameDecoder, Quorum, append_get_resp, append_message,
+    append_put_resp,
 };
 
 fn blob() -> impl Strategy<Value = Bytes> {
@@ -107,7 +108,8 @@ proptest! {
         let RpbGetResp { content, vclock, .. } = built;
         let mut got = Vec::new();
         let parts = content.iter().map(ContentRef::from);
-        append_put_resp(&mut got, parts, vclock.as_deref(), key.as_deref()).unwrap();
+        let fields = AnswerFields { vclock: vclock.as_deref(), key: key.as_deref() };
+        append_put_resp(&mut got, parts, fields).unwrap();
         prop_assert_eq!(got, frame(&RpbPutResp { content, vclock, key }));
     }
 
