@@ -165,7 +165,7 @@ impl TypeFollower {
         Ok(match state {
             TypeState::Active => {
                 let ours = control.read().type_props(name).map(|props| props.to_json());
-                let updates = changed(ours.unwrap_or_default(), props, &LOCAL_CHANGES);
+                let updates = changed(&ours.unwrap_or_default(), props, &LOCAL_CHANGES);
                 match updates.filter(|_| follows) {
                     Some(updates) => control.update_type(name, &updates).await,
                     None => Ok(()),
@@ -211,8 +211,8 @@ async fn apply_bucket(
     };
     let updates = match is_own {
         true if !follows => None,
-        true => changed(ours, props, &LOCAL_CHANGES),
-        false => changed(ours, props, &LOCAL),
+        true => changed(&ours, props, &LOCAL_CHANGES),
+        false => changed(&ours, props, &LOCAL),
     };
     match updates {
         Some(updates) => control.set_bucket_props(bucket, &updates).await,
@@ -227,7 +227,7 @@ fn without(props: Map<String, Value>, names: &[&str]) -> PropUpdates {
 
 /// The other cluster's properties that differ from ours; `None` if there are none.
 fn changed(
-    ours: Map<String, Value>,
+    ours: &Map<String, Value>,
     theirs: Map<String, Value>,
     local: &[&str],
 ) -> Option<PropUpdates> {
@@ -248,9 +248,9 @@ mod tests {
         let map = |value: Value| value.as_object().cloned().expect("an object");
         let ours = map(json!({"n_val": 3, "allow_mult": true, "backend": "a", "w": "quorum"}));
         let theirs = json!({"n_val": 5, "allow_mult": false, "repl": false, "w": "quorum"});
-        let updates = changed(ours.clone(), map(theirs), &LOCAL_CHANGES).expect("a change");
+        let updates = changed(&ours, map(theirs), &LOCAL_CHANGES).expect("a change");
         let names: Vec<&str> = updates.iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["allow_mult"]);
-        assert_eq!(changed(ours.clone(), ours, &LOCAL), None);
+        assert_eq!(changed(&ours.clone(), ours, &LOCAL), None);
     }
 }

@@ -61,7 +61,8 @@ impl Replication {
                 self.rebase(name, from, peer, dry_run).await?
             }
             C::SinkAdd { name, peers, workers, per_peer } => {
-                changed(self.add_sink(self.definition(name, &peers, workers, per_peer)?)?)
+                let asked = AskedWorkers { workers, per_peer };
+                changed(self.add_sink(self.definition(name, &peers, asked)?)?)
             }
             C::SinkRemove { name } => changed(self.remove_sink(&name)?),
             C::SinkSuspend { name } => changed(self.suspend_sink(&name, true)?),
@@ -164,9 +165,9 @@ impl Replication {
         &self,
         queue: String,
         peers: &[String],
-        workers: Option<usize>,
-        per_peer: Option<usize>,
+        asked: AskedWorkers,
     ) -> Result<SinkDefinition, ChangeSinkError> {
+        let AskedWorkers { workers, per_peer } = asked;
         let peers =
             peers.iter().map(|peer| peer.parse()).collect::<Result<Vec<PeerAddress>, _>>()?;
         let worker_count = workers.unwrap_or(self.settings().worker_count);
@@ -174,6 +175,14 @@ impl Replication {
         let peer_limit = per_peer.map_or_else(usual, |per_peer| per_peer.min(worker_count));
         Ok(SinkDefinition { queue, peers, worker_count, peer_limit, is_suspended: false })
     }
+}
+
+/// The workers of a sink as an operator asks for them; `None` for the numbers of the settings.
+struct AskedWorkers {
+    /// Number of entries that are stored at the same time.
+    workers: Option<usize>,
+    /// Number of connections to each peer.
+    per_peer: Option<usize>,
 }
 
 /// Executes commands that other nodes forward.

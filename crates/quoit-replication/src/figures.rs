@@ -1,6 +1,7 @@
 //! Statistics of sinks: objects that peers have sent, and the times of fetching and storing them.
 
 use parking_lot::Mutex;
+use quoit_seam::Clock;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -179,7 +180,8 @@ impl PeerFigures {
     }
 
     /// Notes the time of modification of an object that is stored now.
-    pub(crate) fn note_modified(&self, modified_us: u64, now_us: u64) {
+    pub(crate) fn note_modified(&self, modified_us: u64, clock: &dyn Clock) {
+        let now_us = clock.unix_us();
         self.lag.note(now_us.saturating_sub(modified_us));
         self.ahead_us.store(modified_us.saturating_sub(now_us), Ordering::Relaxed);
     }

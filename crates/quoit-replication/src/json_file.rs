@@ -21,8 +21,8 @@ pub(crate) struct JsonFile<T> {
 
 impl<T: Serialize + DeserializeOwned> JsonFile<T> {
     pub(crate) const fn new(
-        disk: Option<Arc<dyn Disk>>,
         name: &'static str,
+        disk: Option<Arc<dyn Disk>>,
         remedy: &'static str,
     ) -> Self {
         Self { disk, name, remedy, value: PhantomData }

@@ -37,5 +37,5 @@ pub(crate) type KeptFile = JsonFile<KeptChanges>;
 
 /// The file of the changes on a disk.
 pub(crate) const fn kept_file(disk: Option<Arc<dyn Disk>>) -> KeptFile {
-    JsonFile::new(disk, "SINKS.json", "changes of sinks by command have to be made again")
+    JsonFile::new("SINKS.json", disk, "changes of sinks by command have to be made again")
 }

@@ -27,7 +27,7 @@ pub(crate) struct SharedLinks {
 impl SharedLinks {
     pub(crate) fn new(disk: Option<Arc<dyn Disk>>) -> Result<Self, StoreError> {
         let remedy = "the node learns the changes for all nodes from the others";
-        let file = JsonFile::new(disk, "LINKS.json", remedy);
+        let file = JsonFile::new("LINKS.json", disk, remedy);
         let changes = Mutex::new(file.load()?.unwrap_or_default());
         Ok(Self { changes, file })
     }

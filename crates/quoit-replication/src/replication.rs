@@ -11,7 +11,7 @@ use crate::links::SharedLinks;
 use crate::log_lines::{QueueLines, SinkLines};
 use crate::settings::SinkSettings;
 use crate::sink_definition::SinkDefinition;
-use crate::sinks::{ChangeSinkError, Sinks};
+use crate::sinks::{ChangeSinkError, Sinks, WorkerLimits};
 use quoit_core::ReplicatedStore;
 use quoit_seam::Disk;
 use quoit_store::error::StoreError;
@@ -191,7 +191,8 @@ impl Replication {
         peer_limit: Option<usize>,
     ) -> Result<(), ChangeSinkError> {
         let usual = || self.settings.peer_limit_of(worker_count);
-        self.sinks.set_workers(queue, worker_count, peer_limit.unwrap_or_else(usual))
+        let peer_limit = peer_limit.unwrap_or_else(usual);
+        self.sinks.set_workers(queue, WorkerLimits { worker_count, peer_limit })
     }
 
     /// The store that is replicated.

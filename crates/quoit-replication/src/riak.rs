@@ -190,8 +190,7 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
             // Riak does not say which clusters an object has visited, so it is not forwarded.
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
             store.replication().store_arrived(&encoded, &object, &arrival).await?;
-            let now_us = store.clock().unix_us();
-            context.figures.note_modified(object.last_modified_us(), now_us);
+            context.figures.note_modified(object.last_modified_us(), store.clock());
         }
         Replicated::Reap { clock, .. } => store.replication().reap_arrived(&encoded, clock).await?,
     }

@@ -222,7 +222,8 @@ impl Sinks {
         if definition.peers.is_empty() {
             return Err(ChangeSinkError::NoPeer);
         }
-        check_workers(definition.worker_count, definition.peer_limit)?;
+        let SinkDefinition { worker_count, peer_limit, .. } = definition;
+        WorkerLimits { worker_count, peer_limit }.check()?;
         let mut state = self.state.lock();
         let name = definition.queue.clone();
         if !state.sinks.contains_key(&name) && state.sinks.len() >= SINK_COUNT_MAX {
@@ -263,10 +264,10 @@ impl Sinks {
     pub(crate) fn set_workers(
         &self,
         queue: &str,
-        worker_count: usize,
-        peer_limit: usize,
+        limits: WorkerLimits,
     ) -> Result<(), ChangeSinkError> {
-        check_workers(worker_count, peer_limit)?;
+        limits.check()?;
+        let WorkerLimits { worker_count, peer_limit } = limits;
         self.change(queue, |sink| {
             sink.definition.worker_count = worker_count;
             sink.definition.peer_limit = peer_limit;
@@ -388,12 +389,24 @@ impl Sink {
     }
 }
 
-const fn check_workers(worker_count: usize, peer_limit: usize) -> Result<(), ChangeSinkError> {
-    let is_good = worker_count >= 1 && worker_count <= 1_000 && peer_limit >= 1;
-    if is_good && peer_limit <= worker_count {
-        Ok(())
-    } else {
-        Err(ChangeSinkError::Workers(worker_count))
+/// Limits of the concurrent work of a sink.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkerLimits {
+    /// Number of entries that are stored at the same time.
+    pub(crate) worker_count: usize,
+    /// Number of connections to each peer.
+    pub(crate) peer_limit: usize,
+}
+
+impl WorkerLimits {
+    const fn check(self) -> Result<(), ChangeSinkError> {
+        let Self { worker_count, peer_limit } = self;
+        let is_good = worker_count >= 1 && worker_count <= 1_000 && peer_limit >= 1;
+        if is_good && peer_limit <= worker_count {
+            Ok(())
+        } else {
+            Err(ChangeSinkError::Workers(worker_count))
+        }
     }
 }
 
@@ -515,7 +528,8 @@ mod tests {
     #[tokio::test]
     async fn an_entry_of_a_riak_is_stored_although_its_sink_was_changed_and_removed_meanwhile() {
         let (store, sinks) = sinks_with_an_entry_in_hand().await;
-        sinks.set_workers("q", 2, 2).expect("a sink");
+        let limits = WorkerLimits { worker_count: 2, peer_limit: 2 };
+        sinks.set_workers("q", limits).expect("a sink");
         sinks.remove("q").expect("a sink");
         create_type(&store).await;
         until(PATIENCE, "the entry is stored", || store.engine().stats().key_count == 1).await;

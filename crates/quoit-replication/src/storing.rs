@@ -192,7 +192,7 @@ impl Storing {
         figures.push_us.fetch_add(store.clock().monotonic_us() - began_us, Ordering::Relaxed);
         figures.stored.fetch_add(1, Ordering::Relaxed);
         figures.stored_bytes.fetch_add(size_bytes as u64, Ordering::Relaxed);
-        figures.note_modified(modified_us, store.clock().unix_us());
+        figures.note_modified(modified_us, store.clock());
         Ok(EntryOutcome::Stored)
     }
 }

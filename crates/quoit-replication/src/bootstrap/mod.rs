@@ -16,7 +16,7 @@ use crate::dialer::PeerDialer;
 use crate::sinks::ChangeSinkError;
 use parking_lot::Mutex;
 use peer::{CopyFault, CopyPeer};
-use plan::{BootstrapFile, BootstrapPlan, bootstrap_file};
+use plan::{BootstrapFile, BootstrapPlan, CopiedAmount, bootstrap_file};
 use quoit_core::{CopiedRecord, ReplicatedStore, RequestError};
 use quoit_number::length_u32;
 use quoit_seam::Disk;
@@ -233,7 +233,7 @@ impl Bootstrap {
         let Some(mut page) = peer.page(partition, *from).await? else { return Ok(false) };
         loop {
             let records = std::mem::take(&mut page.records);
-            let count = records.len() as u64;
+            let record_count = records.len() as u64;
             // Fetch the next page while this one is stored.
             let (stored, next) = match page.next {
                 None => (self.store(records).await, None),
@@ -246,7 +246,7 @@ impl Bootstrap {
             let byte_count = stored?;
             let reached = next.as_ref().map(|(next, _)| *next);
             if let Some(plan) = self.plan.lock().as_mut() {
-                plan.reached(partition, reached, count, byte_count);
+                plan.reached(partition, reached, CopiedAmount { record_count, byte_count });
             }
             let Some((at, next)) = next else { return Ok(true) };
             *from = at;

@@ -28,6 +28,13 @@ pub(super) struct BootstrapPlan {
     claimed: BTreeSet<u16>,
 }
 
+/// Records that were copied, and their size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopiedAmount {
+    pub(super) record_count: u64,
+    pub(super) byte_count: u64,
+}
+
 impl BootstrapPlan {
     /// A plan for these partitions. Partitions that an unfinished plan with the same peers has copied
     /// count as done.
@@ -78,8 +85,8 @@ impl BootstrapPlan {
         self.claimed.clear();
     }
 
-    /// Notes that the records of a partition are stored up to a hash; `None` for all of them.
-    pub(super) fn reached(&mut self, number: u16, next: Option<u64>, count: u64, bytes: u64) {
+    /// Notes that more records of a partition are stored, all up to a hash; `None` for the whole partition.
+    pub(super) fn reached(&mut self, number: u16, next: Option<u64>, copied: CopiedAmount) {
         // The plan may have been replaced in the meantime, by one with other peers. The records came from
         // the former ones, then.
         if !self.claimed.contains(&number) {
@@ -88,8 +95,8 @@ impl BootstrapPlan {
         let Some(from) = self.left.get_mut(&number) else { return };
         debug_assert!(self.ended_us.is_none(), "an ended plan has no partitions left");
         debug_assert!(next.is_none_or(|next| next > *from), "copying goes on from where it was");
-        self.record_count += count;
-        self.byte_count += bytes;
+        self.record_count += copied.record_count;
+        self.byte_count += copied.byte_count;
         match next {
             Some(next) => *from = next,
             None => {
@@ -175,7 +182,7 @@ pub(super) type BootstrapFile = JsonFile<BootstrapPlan>;
 
 /// The file of the plan on a disk.
 pub(super) const fn bootstrap_file(disk: Option<Arc<dyn Disk>>) -> BootstrapFile {
-    JsonFile::new(disk, "BOOTSTRAP.json", "give quoit repl bootstrap start again")
+    JsonFile::new("BOOTSTRAP.json", disk, "give quoit repl bootstrap start again")
 }
 
 #[cfg(test)]
@@ -191,8 +198,8 @@ mod tests {
         let mut plan = BootstrapPlan::begun(peers.clone(), vec![4, 5, 6], None, 7);
         let asked = plan.peers_to_ask().expect("a peer");
         assert_eq!((plan.claim(&asked), plan.claim(&asked)), (Some((4, 0)), Some((5, 0))));
-        plan.reached(4, Some(99), 10, 1_000);
-        plan.reached(5, None, 20, 2_000);
+        plan.reached(4, Some(99), CopiedAmount { record_count: 10, byte_count: 1_000 });
+        plan.reached(5, None, CopiedAmount { record_count: 20, byte_count: 2_000 });
         assert!(!plan.end(8), "a partition is left");
         file.store(&plan).expect("the disk takes it");
         let file = bootstrap_file(Some(Arc::new(disk.kill())));
@@ -217,8 +224,9 @@ mod tests {
         let asked = former.peers_to_ask().expect("a peer");
         assert_eq!((former.claim(&asked), former.claim(&asked)), (Some((4, 0)), Some((5, 0))));
         let mut plan = begun("b:1:pb", Some(former));
-        plan.reached(4, Some(99), 10, 1_000);
-        plan.reached(5, None, 10, 1_000);
+        let copied = CopiedAmount { record_count: 10, byte_count: 1_000 };
+        plan.reached(4, Some(99), copied);
+        plan.reached(5, None, copied);
         assert_eq!(plan.claim(&asked), None);
         assert_eq!(plan.left, BTreeMap::from([(4, 0), (5, 0)]));
     }

@@ -34,7 +34,7 @@ use quoit_core::ReplicatedStore;
 use quoit_number::saturating_u64;
 use range::PlannedRange;
 use rebase::RebasePlan;
-use schedule::Turn;
+use schedule::{NodePlace, Turn};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
@@ -65,7 +65,7 @@ struct State {
     /// Records that the next range check repairs.
     planned: PlannedRange,
     /// The next check, with this node's place among the live nodes by which it was chosen.
-    next: Option<(Turn, (u64, u64))>,
+    next: Option<(Turn, NodePlace)>,
     totals: report::Totals,
 }
 
@@ -160,10 +160,11 @@ impl FullSync {
     }
 
     fn next_turn(&self, now_secs: u64) -> Option<Turn> {
-        let place = self.store.replication().place_among_live_nodes();
+        let (index, count) = self.store.replication().place_among_live_nodes();
+        let place = NodePlace { index, count };
         let mut state = self.state.lock();
         if state.next.is_none_or(|(_, known)| known != place) {
-            let turn = schedule::next(&self.settings, now_secs, place.0, place.1);
+            let turn = schedule::next(&self.settings, now_secs, place);
             state.next = turn.map(|turn| (turn, place));
         }
         state.next.map(|(turn, _)| turn)

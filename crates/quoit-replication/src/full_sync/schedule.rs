@@ -18,15 +18,18 @@ pub(super) struct Turn {
     pub(super) kind: CheckKind,
 }
 
-/// The next check of the node with this index among `node_count` live nodes; `None` if no checks are
-/// configured.
-pub(super) fn next(
-    settings: &FullSyncSettings,
-    now_secs: u64,
-    node_index: u64,
-    node_count: u64,
-) -> Option<Turn> {
-    let node_count = node_count.max(1);
+/// The place of a node among the live nodes in the order of their names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NodePlace {
+    /// Index of the node, counted from 0.
+    pub(super) index: u64,
+    /// Number of live nodes.
+    pub(super) count: u64,
+}
+
+/// The next check of a node; `None` if no checks are configured.
+pub(super) fn next(settings: &FullSyncSettings, now_secs: u64, place: NodePlace) -> Option<Turn> {
+    let (node_index, node_count) = (place.index, place.count.max(1));
     if let Some(interval) = settings.interval {
         // Nodes take turns, so that the cluster makes one check per interval.
         let interval_secs = interval.as_secs().max(1);
@@ -80,12 +83,10 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    fn turns(settings: &FullSyncSettings, index: u64, count: u64, from: u64) -> Vec<Turn> {
+    fn turns(settings: &FullSyncSettings, place: NodePlace, from: u64) -> Vec<Turn> {
         let mut now = from;
         let mut turns = Vec::new();
-        while let Some(turn) =
-            next(settings, now, index, count).filter(|t| t.at_secs < from + DAY_SECS)
-        {
+        while let Some(turn) = next(settings, now, place).filter(|t| t.at_secs < from + DAY_SECS) {
             turns.push(turn);
             now = turn.at_secs;
         }
@@ -101,7 +102,7 @@ mod tests {
         let start = 20_000 * DAY_SECS - 1;
         let mut all = Vec::new();
         for node in 0..4 {
-            let turns = turns(&settings, node, 4, start);
+            let turns = turns(&settings, NodePlace { index: node, count: 4 }, start);
             let mut counts = BTreeMap::new();
             turns.iter().for_each(|turn| *counts.entry(turn.kind).or_insert(0) += 1);
             let expected = [(CheckKind::All, 2), (CheckKind::Hour, 5), (CheckKind::Range, 17)];
@@ -116,10 +117,11 @@ mod tests {
     fn with_an_interval_nodes_take_turns() {
         let interval = Some(Duration::from_secs(60));
         let settings = FullSyncSettings { interval, ..FullSyncSettings::default() };
-        let first: Vec<u64> =
-            turns(&settings, 0, 3, 600).iter().map(|t| t.at_secs).take(3).collect();
-        let second: Vec<u64> =
-            turns(&settings, 1, 3, 600).iter().map(|t| t.at_secs).take(3).collect();
+        let three_of = |index| -> Vec<u64> {
+            let turns = turns(&settings, NodePlace { index, count: 3 }, 600);
+            turns.iter().map(|turn| turn.at_secs).take(3).collect()
+        };
+        let (first, second) = (three_of(0), three_of(1));
         assert_eq!(first.windows(2).map(|pair| pair[1] - pair[0]).max(), Some(180));
         assert!(first.iter().all(|at| !second.contains(at)), "{first:?} {second:?}");
     }
@@ -128,7 +130,7 @@ mod tests {
     fn auto_checks_outside_of_the_window_are_of_the_last_day() {
         let window = CheckWindow::Hours(22, 3);
         let settings = FullSyncSettings { window, ..FullSyncSettings::default() };
-        let turns = turns(&settings, 0, 1, 20_000 * DAY_SECS - 1);
+        let turns = turns(&settings, NodePlace { index: 0, count: 1 }, 20_000 * DAY_SECS - 1);
         let autos = turns.iter().filter(|turn| turn.kind == CheckKind::Auto).count();
         assert_eq!((turns.len(), autos), (24, 6));
     }
