@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use quoit_client::{Login, TlsSettings};
+use quoit_client::{Credentials, Login, TlsSettings};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -54,7 +54,8 @@ impl HttpSecurity {
             return Err(format!("TLS needs {what}"));
         }
         let (user, password) = login()?.map_or(("", ""), |login| (login.user(), login.password()));
-        let login = Login::new(user, password, &tls).map_err(|fault| fault.to_string())?;
+        let login = Login::new(Credentials { user, password }, &tls);
+        let login = login.map_err(|fault| fault.to_string())?;
         Ok(Arc::new(Self::new(login)))
     }
 

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use quoit_client::wire::append_message;
 use quoit_client::wire::messages::{RpbContent, RpbGetReq, RpbGetResp};
-use quoit_client::{Client, Connection, Location};
+use quoit_client::{Bucket, Client, Connection};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -115,7 +115,7 @@ async fn run() {
     .await;
 
     let client = Client::connect_to(address).unwrap();
-    let location = Location::new("bucket", "user:0000012345");
+    let location = Bucket::new("bucket").key("user:0000012345");
     measure("Client::get", async |calls| {
         for _ in 0..calls {
             client.get(&location).await.unwrap().unwrap();

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
-use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::key::{BucketRef, KeyRef};
 use quoit_wire::messages::{RpbGetLayoutResp, RpbLayoutRule};
 use std::collections::HashMap;
 use thiserror::Error;
@@ -140,21 +140,18 @@ impl Layout {
         &self.nodes
     }
 
-    /// The nodes that hold a key, most preferred first, as indexes into [`nodes`](Self::nodes). The bucket
-    /// type `None` means `default`. Empty for names that no key can have.
+    /// The nodes that hold a key, most preferred first, as indexes into [`nodes`](Self::nodes). Empty for
+    /// names that no key can have.
     ///
     /// Costs two hash lookups and one hash of the names. Allocates if the names have more than 188 bytes
     /// together.
     #[must_use]
-    pub fn replicas(&self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) -> &[u16] {
-        let bucket_type = bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
-        let bucket = BucketRef { bucket_type, bucket };
-        let named = bucket.key(key);
-        if named.check().is_err() {
+    pub fn replicas(&self, key: KeyRef<'_>) -> &[u16] {
+        if key.check().is_err() {
             return &[];
         }
-        let rule = self.rule(bucket);
-        let hash = KeyHash::of(&named.encoded(), bucket, rule.placement);
+        let rule = self.rule(key.bucket);
+        let hash = KeyHash::of(&key.encoded(), key.bucket, rule.placement);
         let partition = usize::from(self.ring_size.partition(hash.placement).0);
         let first = partition * self.positions;
         &self.primaries[first..first + rule.n_val.min(self.positions)]
@@ -238,27 +235,29 @@ mod tests {
         for key in [&b"a"[..], b"b", b"c"] {
             let p = partition(BucketRef::untyped(b"b"), key, PlacementRule::BucketAndKey);
             let three = [p % 5, (p + 1) % 5, (p + 2) % 5];
-            assert_eq!(layout.replicas(None, b"b", key), three);
-            assert_eq!(layout.replicas(Some(b"default"), b"b", key), three);
+            assert_eq!(layout.replicas(BucketRef::untyped(b"b").key(key)), three);
             let p = partition(typed(b"b"), key, PlacementRule::BucketAndKey);
-            assert_eq!(layout.replicas(Some(b"t"), b"b", key), [p % 5, (p + 1) % 5]);
-            assert_eq!(layout.replicas(Some(b"t"), b"wide", key).len(), 4, "as many as are told");
+            assert_eq!(layout.replicas(typed(b"b").key(key)), [p % 5, (p + 1) % 5]);
+            let wide = layout.replicas(typed(b"wide").key(key));
+            assert_eq!(wide.len(), 4, "as many as are told");
             let p = partition(typed(b"whole"), b"any", PlacementRule::BucketOnly);
-            assert_eq!(layout.replicas(Some(b"t"), b"whole", key), [p % 5]);
+            assert_eq!(layout.replicas(typed(b"whole").key(key)), [p % 5]);
         }
     }
 
     #[test]
     fn unknown_types_have_three_replicas_and_impossible_names_none() {
         let layout = layout();
-        assert_eq!(layout.replicas(Some(b"new"), b"b", b"k").len(), 3);
+        let new = BucketRef { bucket_type: b"new", bucket: b"b" };
+        assert_eq!(layout.replicas(new.key(b"k")).len(), 3);
         for (bucket_type, bucket, key) in
             [(&b""[..], &b"b"[..], &b"k"[..]), (b"t", b"", b"k"), (b"t", b"b", b"")]
         {
-            assert_eq!(layout.replicas(Some(bucket_type), bucket, key), [0u16; 0]);
+            let name = BucketRef { bucket_type, bucket }.key(key);
+            assert_eq!(layout.replicas(name), [0u16; 0]);
         }
         let long = vec![b'k'; 1 << 17];
-        assert_eq!(layout.replicas(None, b"b", &long), [0u16; 0]);
+        assert_eq!(layout.replicas(BucketRef::untyped(b"b").key(&long)), [0u16; 0]);
     }
 
     #[test]
@@ -285,6 +284,6 @@ mod tests {
     fn a_layout_without_primaries_knows_no_replicas() {
         let answer = RpbGetLayoutResp { primaries: None, nodes: Vec::new(), ..answer() };
         let layout = Layout::from_wire(answer).unwrap().unwrap();
-        assert_eq!(layout.replicas(None, b"b", b"k"), [0u16; 0]);
+        assert_eq!(layout.replicas(BucketRef::untyped(b"b").key(b"k")), [0u16; 0]);
     }
 }

@@ -2,13 +2,13 @@
 //! interface.
 //!
 //! ```no_run
-//! use quoit_client::{Client, Content, LatestModified, Location, UpdateOptions};
+//! use quoit_client::{Bucket, Client, Content, LatestModified, UpdateOptions};
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), quoit_client::Error> {
 //!     let client = Client::builder().node("127.0.0.1:8087").build()?;
 //!
-//!     let nara = Location::new("cities", "Nara");
+//!     let nara = Bucket::new("cities").key("Nara");
 //!     client.put(&nara, Content::text("population 367353")).await?;
 //!
 //!     if let Some(object) = client.get(&nara).await? {
@@ -117,8 +117,9 @@ pub use layout::{Layout, LayoutError, LayoutNode};
 pub use location::{Bucket, Location};
 pub use object::{Content, Context, Link, Object};
 pub use options::{DataTypeOptions, DeleteOptions, FetchOptions, GetOptions, PutOptions};
+pub use quoit_model::key::{BucketRef, KeyRef};
 pub use quoit_tls::{ClientSettings as TlsSettings, TlsError};
 pub use quoit_wire as wire;
 pub use quoit_wire::Quorum;
 pub use resolve::{LatestModified, Resolver};
-pub use secure::{ClientStream, Login, LoginSettings};
+pub use secure::{ClientStream, Credentials, Login, LoginSettings};

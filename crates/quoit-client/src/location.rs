@@ -1,6 +1,7 @@
 //! Names of records: bucket type, bucket and key. All of them are bytes, not necessarily text.
 
 use bytes::Bytes;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use std::fmt;
 
 /// A bucket within its bucket type.
@@ -18,9 +19,10 @@ impl Bucket {
         Bucket { bucket_type: None, name: copy(name) }
     }
 
-    /// A bucket of a bucket type.
-    pub fn typed(bucket_type: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Bucket {
-        Bucket { bucket_type: Some(copy(bucket_type)), name: copy(name) }
+    /// The bucket of the same name in a bucket type.
+    #[must_use]
+    pub fn typed(self, bucket_type: impl AsRef<[u8]>) -> Bucket {
+        Bucket { bucket_type: Some(copy(bucket_type)), ..self }
     }
 
     /// The location of a key in this bucket.
@@ -38,13 +40,6 @@ pub struct Location {
     pub key: Bytes,
 }
 
-impl Location {
-    /// The location of a key in a bucket of the type `default`.
-    pub fn new(bucket: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Location {
-        Bucket::new(bucket).key(key)
-    }
-}
-
 /// Bucket type, bucket and key that a request is about, borrowed. The key is empty for requests about a
 /// bucket.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +47,13 @@ pub(crate) struct About<'a> {
     pub(crate) bucket_type: Option<&'a [u8]>,
     pub(crate) bucket: &'a [u8],
     pub(crate) key: &'a [u8],
+}
+
+impl<'a> About<'a> {
+    pub(crate) fn key_ref(self) -> KeyRef<'a> {
+        let bucket_type = self.bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
+        BucketRef { bucket_type, bucket: self.bucket }.key(self.key)
+    }
 }
 
 impl Bucket {

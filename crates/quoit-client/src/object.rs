@@ -90,10 +90,10 @@ impl Content {
         }
     }
 
-    /// A value of a MIME type, such as `application/json`.
-    pub fn typed(content_type: impl Into<Bytes>, value: impl Into<Bytes>) -> Content {
-        let content_type = Some(content_type.into());
-        Content { value: value.into(), content_type, ..Content::default() }
+    /// The same value with a MIME type, such as `application/json`.
+    #[must_use]
+    pub fn typed(self, content_type: impl Into<Bytes>) -> Content {
+        Content { content_type: Some(content_type.into()), ..self }
     }
 
     pub(crate) fn from_wire(content: RpbContent) -> Content {

@@ -69,8 +69,7 @@ impl Nodes {
 
     /// The replicas of a key by the known layout, as indexes into the members. Empty without a layout.
     pub(crate) fn replicas(&self, about: About<'_>) -> &[u16] {
-        let About { bucket_type, bucket, key } = about;
-        self.layout.as_ref().map_or(&[], |layout| layout.replicas(bucket_type, bucket, key))
+        self.layout.as_ref().map_or(&[], |layout| layout.replicas(about.key_ref()))
     }
 
     /// Chooses a node for a request that has been `tried` at some nodes: the least busy replica, else any

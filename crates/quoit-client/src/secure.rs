@@ -50,8 +50,19 @@ impl LoginSettings {
             identity: self.identity.clone(),
             ..ClientSettings::default()
         };
-        Login::new(&self.user, password.as_deref().unwrap_or_default(), &tls)
+        let password = password.as_deref().unwrap_or_default();
+        Login::new(Credentials { user: &self.user, password }, &tls)
     }
+}
+
+/// A user and a password. The password may be empty if the node asks for no password, or for a
+/// certificate.
+#[derive(Clone, Copy)]
+pub struct Credentials<'a> {
+    /// Name of the user.
+    pub user: &'a str,
+    /// Password of the user.
+    pub password: &'a str,
 }
 
 /// A user's credentials, and the certificate authorities against which the client checks nodes. Its debug
@@ -65,13 +76,13 @@ pub struct Login {
 }
 
 impl Login {
-    /// A login as `user`, over TLS with these settings. The password may be empty if the node asks for no
-    /// password, or for a certificate.
+    /// A login with these credentials, over TLS with these settings.
     ///
     /// # Errors
     ///
     /// [`Error::Tls`] for a file that can't be read or has a fault; the error names the file.
-    pub fn new(user: &str, password: &str, tls: &ClientSettings) -> Result<Self, Error> {
+    pub fn new(credentials: Credentials<'_>, tls: &ClientSettings) -> Result<Self, Error> {
+        let Credentials { user, password } = credentials;
         let config = client_config(tls, Instant::now());
         let config = config.map_err(|source| Error::Tls { source: Arc::new(source) })?;
         let (user, password) = (user.to_owned(), password.to_owned());
@@ -94,7 +105,8 @@ impl Login {
                 .map_err(|source| Error::Tls { source: Arc::new(source) })?,
             None => variable("QUOIT_PASSWORD").unwrap_or_default(),
         };
-        Self::new(&user, &password, &Self::settings_from_environment()).map(Some)
+        let credentials = Credentials { user: &user, password: &password };
+        Self::new(credentials, &Self::settings_from_environment()).map(Some)
     }
 
     /// The TLS files in the environment variables: `QUOIT_CACERT`, and `QUOIT_CERT` with `QUOIT_KEY`.

@@ -9,12 +9,13 @@ use crate::Format;
 use crate::api::Api;
 use crate::names::{DEFAULT_TYPE, bucket_name, bucket_named, bucket_of};
 use crate::output::{note, say};
-use crate::riak_node::{QueueLengths, RiakNode, reachable};
+use crate::riak_node::{QueueLengths, ReachedHost, RiakNode, reachable};
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use quoit_client::wire::messages::RpbKeysValue;
 use quoit_client::{Bucket, Client, Fetched, GetOptions};
+use quoit_model::key::BucketRef;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +131,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
 fn other_nodes(riak: &mut RiakNode, own_name: &str) -> Vec<RiakNode> {
     let (mut others, mut is_own_found) = (Vec::new(), false);
     for address in riak.members().unwrap_or_default() {
-        let address = reachable(&address, riak.host());
+        let address = reachable(&address, ReachedHost(riak.host()));
         let connected = RiakNode::connect(&address).and_then(|mut node| {
             let (name, _) = node.info()?;
             Ok((name, node))
@@ -164,7 +165,8 @@ fn buckets(args: &BootstrapArgs, riak: &mut RiakNode, pb: &str) -> Result<Vec<Bu
             let names = runtime.block_on(async {
                 client.list_buckets(listed, Some(LISTING_TIMEOUT)).await?.collect().await
             })?;
-            found.extend(names.iter().map(|bucket| bucket_of(name.as_bytes(), bucket)));
+            let bucket_type = name.as_bytes();
+            found.extend(names.iter().map(|bucket| bucket_of(BucketRef { bucket_type, bucket })));
         }
     }
     if args.only.is_empty() && args.types.is_empty() {

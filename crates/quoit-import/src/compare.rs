@@ -13,6 +13,7 @@ use bytes::Bytes;
 use clap::Args;
 use quoit_client::{Bucket, Client, Error, Fetched, GetOptions, Location, Object};
 use quoit_model::context::decode_context;
+use quoit_model::key::BucketRef;
 use quoit_model::record_batch::version_digest;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,7 +149,8 @@ async fn buckets(
                 Err(Error::Server(_)) if bucket_type != "default" => continue,
                 Err(fault) => return Err(fault.into()),
             };
-            found.extend(names.iter().map(|name| bucket_of(bucket_type.as_bytes(), name)));
+            let bucket_type = bucket_type.as_bytes();
+            found.extend(names.iter().map(|bucket| bucket_of(BucketRef { bucket_type, bucket })));
         }
     }
     Ok(found)

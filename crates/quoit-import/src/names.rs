@@ -3,6 +3,7 @@
 use anyhow::{Result, anyhow};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use quoit_client::Bucket;
+use quoit_model::key::BucketRef;
 
 /// Name of the bucket type of untyped buckets.
 pub(crate) const DEFAULT_TYPE: &str = "default";
@@ -28,14 +29,14 @@ pub(crate) fn bucket_named(text: &str) -> Result<Bucket> {
         anyhow!("{text} is not of the form TYPE/BUCKET; the default type is named default")
     })?;
     let decoded = |part| percent_decode_str(part).collect::<Vec<u8>>();
-    Ok(bucket_of(&decoded(bucket_type), &decoded(bucket)))
+    Ok(bucket_of(BucketRef { bucket_type: &decoded(bucket_type), bucket: &decoded(bucket) }))
 }
 
-/// A bucket of a type. The client library represents the type `default` by no name.
-pub(crate) fn bucket_of(bucket_type: &[u8], bucket: &[u8]) -> Bucket {
-    match bucket_type {
-        b"default" => Bucket::new(bucket),
-        bucket_type => Bucket::typed(bucket_type, bucket),
+/// A bucket for the client library, which represents the type `default` by no name.
+pub(crate) fn bucket_of(name: BucketRef<'_>) -> Bucket {
+    match name.bucket_type {
+        b"default" => Bucket::new(name.bucket),
+        bucket_type => Bucket::new(name.bucket).typed(bucket_type),
     }
 }
 
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_bucket_reads_as_it_is_printed() {
-        for bucket in [Bucket::new(b"a b/c"), Bucket::typed("t%", b"\xff\0")] {
+        for bucket in [Bucket::new(b"a b/c"), Bucket::new(b"\xff\0").typed("t%")] {
             let text = bucket_name(&bucket);
             assert_eq!(bucket_named(&text).expect("a name"), bucket, "{text}");
         }

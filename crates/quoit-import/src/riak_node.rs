@@ -39,11 +39,14 @@ pub(crate) struct QueueLengths {
     pub(crate) real_time: u64,
 }
 
+/// The host by which this command reached a node.
+pub(crate) struct ReachedHost<'a>(pub(crate) &'a str);
+
 /// The address at which a member of a cluster is reached. A listener on all interfaces is reached at the
-/// `host` by which this command reached a node.
-pub(crate) fn reachable(address: &str, host: &str) -> String {
+/// host by which this command reached a node.
+pub(crate) fn reachable(address: &str, host: ReachedHost<'_>) -> String {
     match address.rsplit_once(':') {
-        Some(("0.0.0.0" | "[::]", port)) => format!("{host}:{port}"),
+        Some(("0.0.0.0" | "[::]", port)) => format!("{}:{port}", host.0),
         _ => address.to_owned(),
     }
 }
@@ -106,7 +109,7 @@ impl RiakNode {
         let mut buckets: Vec<Bucket> = buckets
             .map(|one| match one.bucket_type {
                 Some(bucket_type) if bucket_type != "default" => {
-                    Bucket::typed(bucket_type, one.bucket)
+                    Bucket::new(one.bucket).typed(bucket_type)
                 }
                 _ => Bucket::new(one.bucket),
             })

@@ -200,7 +200,7 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
         }
         default_differs |= differs && is_default;
         others_differ |= differs && !is_default;
-        report.push(entry(name, &state, &differences, refused, &wanted));
+        report.push(entry(name, &differences, &state, refused, &wanted));
     }
     for name in &args.bucket {
         let bucket = bucket_named(name)?;
@@ -216,7 +216,7 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
             differences = compare_bucket(&here, &path, &wanted)?;
         }
         others_differ |= !differences.is_empty();
-        report.push(entry(name, "active", &differences, refused, &wanted));
+        report.push(entry(name, &differences, "active", refused, &wanted));
     }
     match args.format {
         Format::Json => {
@@ -276,19 +276,19 @@ fn compare_bucket(here: &Api, path: &str, wanted: &Map<String, Value>) -> Result
 fn differences(wanted: &Map<String, Value>, here: &Value) -> Vec<Difference> {
     let differs = |(name, riak): (&String, &Value)| {
         let here = here.get(name).cloned().unwrap_or(Value::Null);
-        (here != *riak && !is_absent_and_off(riak, &here)).then(|| Difference {
-            property: name.clone(),
-            riak: riak.clone(),
-            here,
-        })
+        let difference = Difference { property: name.clone(), riak: riak.clone(), here };
+        let is_shown = difference.here != difference.riak && !difference.is_absent_and_off();
+        is_shown.then_some(difference)
     };
     wanted.iter().filter_map(differs).collect()
 }
 
-/// True if a property is missing in the cluster and switched off in Riak.
-fn is_absent_and_off(riak: &Value, here: &Value) -> bool {
-    here.is_null()
-        && (riak.is_null() || *riak == json!(false) || *riak == json!([]) || *riak == json!(""))
+impl Difference {
+    /// True if the property is missing in the cluster and switched off in Riak.
+    fn is_absent_and_off(&self) -> bool {
+        let off = [Value::Null, json!(false), json!([]), json!("")];
+        self.here.is_null() && off.contains(&self.riak)
+    }
 }
 
 /// Creates or changes a type and activates it. Returns the properties that the cluster refuses, with its
@@ -347,8 +347,8 @@ fn write_accepted(
 
 fn entry(
     name: &str,
-    state: &str,
     differences: &[Difference],
+    state: &str,
     refused: Map<String, Value>,
     wanted: &Map<String, Value>,
 ) -> Value {

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use quoit_client::{Error, Layout};
+use quoit_client::{BucketRef, Error, Layout};
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use tokio::time::Instant;
 
 use super::StartError;
@@ -116,7 +117,9 @@ impl PbLinks {
     pub(super) async fn turn_to(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
         let Self { home, replicas: Some(replicas), .. } = self else { return };
         replicas.prepare(home).await;
-        replicas.choose(|layout| layout.replicas(bucket_type, bucket, key)).await;
+        let bucket_type = bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
+        let key = BucketRef { bucket_type, bucket }.key(key);
+        replicas.choose(|layout| layout.replicas(key)).await;
     }
 
     /// As [`turn_to`](Self::turn_to), for a request without a key, which any node can answer. Does nothing

@@ -95,7 +95,7 @@ impl Experiment {
             let expected = kind.datatype();
             return Err(GrowthError::Datatype { bucket_type, found, expected });
         }
-        Ok(Self { client, kind, bucket: Bucket::typed(bucket_type, bucket) })
+        Ok(Self { client, kind, bucket: Bucket::new(bucket).typed(bucket_type) })
     }
 
     /// Adds an item to a container and measures the requests. Both are numbered from 1.

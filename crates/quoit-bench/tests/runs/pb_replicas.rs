@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quoit_bench::run::RunError;
-use quoit_client::Layout;
 use quoit_client::wire::messages::{
     RpbGetLayoutResp, RpbGetResp, RpbLayoutNode, RpbLayoutRule, RpbListKeysResp, RpbPutResp,
 };
+use quoit_client::{BucketRef, Layout};
 
 use crate::pb_server::{Reply, Seen, Server, ServerBehavior, append};
 use crate::support::{run, try_run};
@@ -60,7 +60,8 @@ impl Cluster {
             _ => None,
         });
         let keys: BTreeSet<Bytes> = keys.collect();
-        let foreign = |key: &&Bytes| self.layout.replicas(None, b"test", key) != [place];
+        let test = BucketRef::untyped(b"test");
+        let foreign = |key: &&Bytes| self.layout.replicas(test.key(key)) != [place];
         let foreign = keys.iter().filter(foreign).cloned().collect();
         (keys, foreign)
     }

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::secure::Login;
 use crate::settings::Settings;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Settings of a [`Client`] to build. [`Client::builder`] makes one.
@@ -101,13 +102,12 @@ impl ClientBuilder {
         self
     }
 
-    /// Time for which the client does not use a node that it could not connect to: `min` after the first
-    /// failure, twice as long after each further one, at most `max`, and shortened at random by up to half.
-    /// Default 50 ms to 5 s.
+    /// Time for which the client does not use a node that it could not connect to: the range's start after
+    /// the first failure, twice as long after each further one, at most the range's end, and shortened at
+    /// random by up to half. Default 50 ms to 5 s.
     #[must_use]
-    pub fn backoff(mut self, min: Duration, max: Duration) -> ClientBuilder {
-        self.settings.backoff_min = min;
-        self.settings.backoff_max = max;
+    pub fn backoff(mut self, range: RangeInclusive<Duration>) -> ClientBuilder {
+        (self.settings.backoff_min, self.settings.backoff_max) = range.into_inner();
         self
     }
 

@@ -85,10 +85,10 @@ impl Client {
     /// ```no_run
     /// # use quoit_client::{Bucket, Client, DataTypeOptions, DataTypeUpdate, SetUpdate};
     /// # async fn example(client: Client) -> Result<(), quoit_client::Error> {
-    /// let visits = Bucket::typed("counters", "visits").key("2031-05-04");
+    /// let visits = Bucket::new("visits").typed("counters").key("2031-05-04");
     /// client.update_data_type(&visits, DataTypeUpdate::counter(1)).await?;
     ///
-    /// let guests = Bucket::typed("sets", "guests").key("tonight");
+    /// let guests = Bucket::new("guests").typed("sets").key("tonight");
     /// client.update_data_type(&guests, SetUpdate::new().insert("ann")).await?;
     /// if let Some(seen) = client.fetch(&guests).await? {
     ///     let options = DataTypeOptions { context: seen.context, ..Default::default() };

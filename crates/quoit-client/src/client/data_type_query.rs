@@ -109,7 +109,7 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: quoit_client::Client) -> Result<(), quoit_client::Error> {
-    /// let guests = quoit_client::Bucket::typed("sets", "guests").key("ever");
+    /// let guests = quoit_client::Bucket::new("guests").typed("sets").key("ever");
     /// let mut cursor = None;
     /// while let Some(page) = client.data_type_page(&guests, 1_000, cursor.as_ref()).await? {
     ///     for guest in page.value.as_set().into_iter().flatten() {
@@ -141,7 +141,7 @@ impl Client {
     /// ```no_run
     /// # async fn example(client: quoit_client::Client) -> Result<(), quoit_client::Error> {
     /// use quoit_client::{Bucket, FieldPath};
-    /// let ann = Bucket::typed("maps", "people").key("ann");
+    /// let ann = Bucket::new("people").typed("maps").key("ann");
     /// let tags = client.in_field(&ann, FieldPath::new().map("profile").set("tags"));
     /// println!("{:?} tags, rust {} one of them", tags.size().await?, tags.contains("rust").await?);
     /// # Ok(())

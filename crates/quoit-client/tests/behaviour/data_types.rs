@@ -16,7 +16,7 @@ fn bytes(text: &'static str) -> Bytes {
 }
 
 fn location() -> Location {
-    Bucket::typed("t", "b").key("k")
+    Bucket::new("b").typed("t").key("k")
 }
 
 fn field(name: &'static str, kind: MapFieldType) -> MapField {
@@ -166,7 +166,7 @@ async fn an_update_sends_all_its_options() {
 #[tokio::test]
 async fn what_was_asked_for_says_what_the_answer_is() {
     let (mut fake, client) = Fake::with_client().await;
-    let bucket = Bucket::typed("t", "b");
+    let bucket = Bucket::new("b").typed("t");
     let options = DataTypeOptions { return_body: true, ..DataTypeOptions::default() };
     let elements = vec![bytes("a")];
     let cases = [
@@ -272,7 +272,7 @@ async fn questions_name_the_way_to_a_field() {
 #[tokio::test]
 async fn legacy_counters_have_messages_of_their_own() {
     let (mut fake, client) = Fake::with_client().await;
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let answer = RpbCounterGetResp { value: None };
     let serve = fake.answer_next::<RpbCounterGetReq, _>(&answer);
     let (value, request) = join!(client.legacy_counter(&location), serve);

@@ -18,7 +18,7 @@ fn keys(keys: &[&'static str]) -> RpbIndexResp {
 #[tokio::test]
 async fn a_page_has_terms_and_says_how_to_go_on() {
     let (mut fake, client) = Fake::with_client().await;
-    let query = IndexQuery::range(&Bucket::typed("t", "b"), "age_int", -5, 30)
+    let query = IndexQuery::range(&Bucket::new("b").typed("t"), "age_int", -5, 30)
         .with_terms()
         .max_results(2)
         .go_on_from(bytes("before"))

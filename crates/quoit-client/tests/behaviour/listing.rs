@@ -18,7 +18,7 @@ const DONE: RpbListKeysResp = RpbListKeysResp { keys: Vec::new(), done: Some(tru
 #[tokio::test]
 async fn keys_come_some_at_a_time_until_the_end() {
     let (mut fake, client) = Fake::with_client().await;
-    let bucket = Bucket::typed("t", "b");
+    let bucket = Bucket::new("b").typed("t");
     let timeout = Some(Duration::from_secs(9));
     let (listing, request) = join!(client.list_keys(&bucket, timeout), fake.next());
     let expected = RpbListKeysReq {

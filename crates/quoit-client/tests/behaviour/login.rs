@@ -4,7 +4,7 @@ use crate::fake::Fake;
 use bytes::BytesMut;
 use quoit_client::wire::messages::*;
 use quoit_client::wire::{FrameDecoder, append_message};
-use quoit_client::{Bucket, Client, ClientBuilder, Error, Location, Login, TlsSettings};
+use quoit_client::{Bucket, Client, ClientBuilder, Credentials, Error, Login, TlsSettings};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,14 +20,15 @@ fn login() -> Login {
     certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = certificate.self_signed(&KeyPair::generate().unwrap()).unwrap();
     std::fs::write(&authorities, certificate.pem()).unwrap();
-    Login::new("alice", "secret", &TlsSettings { authorities, ..TlsSettings::default() }).unwrap()
+    let credentials = Credentials { user: "alice", password: "secret" };
+    Login::new(credentials, &TlsSettings { authorities, ..TlsSettings::default() }).unwrap()
 }
 
 /// Builder of a client that logs in. If the client can't connect to a node, it does not use that node for an
 /// hour.
 fn builder<T: Into<String>>(nodes: impl IntoIterator<Item = T>) -> ClientBuilder {
     let pause = Duration::from_secs(3600);
-    Client::builder().nodes(nodes).login(login()).backoff(pause, pause)
+    Client::builder().nodes(nodes).login(login()).backoff(pause..=pause)
 }
 
 /// Refuses the login that comes next.
@@ -76,7 +77,7 @@ async fn a_node_that_refuses_a_login_is_asked_again_at_once() {
 async fn a_refused_login_ends_a_request_before_which_the_layout_is_asked_for() {
     let mut fake = Fake::start().await;
     let client = builder([fake.address.clone()]).replica_aware(true).build().unwrap();
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let (outcome, ()) = join!(client.get(&location), refuse(&mut fake));
     let error = outcome.unwrap_err();
     assert!(error.server().unwrap().message.contains("not allowed"), "{error}");
@@ -110,7 +111,7 @@ async fn a_connection_that_breaks_within_the_handshake_is_made_again() {
     let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let pause = Duration::from_millis(1);
     let client = builder([node.local_addr().unwrap().to_string()])
-        .backoff(pause, pause)
+        .backoff(pause..=pause)
         .attempts_max(2)
         .build()
         .unwrap();

@@ -12,13 +12,13 @@ fn bytes(text: &'static str) -> Bytes {
 }
 
 fn location() -> Location {
-    Bucket::typed("t", "b").key("k")
+    Bucket::new("b").typed("t").key("k")
 }
 
 #[tokio::test]
 async fn a_get_sends_only_what_was_asked_for() {
     let (mut fake, client) = Fake::with_client().await;
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let answer = RpbGetResp::default();
     let serve = fake.answer_next::<RpbGetReq, _>(&answer);
     let (answer, request) = join!(client.get(&location), serve);
@@ -243,7 +243,7 @@ async fn an_error_of_the_server_keeps_its_code_and_text() {
 #[tokio::test]
 async fn bucket_properties_are_read_written_and_reset() {
     let (mut fake, client) = Fake::with_client().await;
-    let bucket = Bucket::typed("t", "b");
+    let bucket = Bucket::new("b").typed("t");
     let props = BucketProps { n_val: Some(2), ..Default::default() };
     let full = RpbGetBucketResp { props: props.clone() };
 
@@ -296,6 +296,6 @@ async fn nodes_tell_their_name_and_who_holds_a_key() {
 
 #[test]
 fn places_are_shown_with_their_bytes_escaped() {
-    assert_eq!(Location::new("b", "k").to_string(), "default/b/k");
-    assert_eq!(Bucket::typed("t", [0xff]).key("k").to_string(), "t/\\xff/k");
+    assert_eq!(Bucket::new("b").key("k").to_string(), "default/b/k");
+    assert_eq!(Bucket::new([0xff]).typed("t").key("k").to_string(), "t/\\xff/k");
 }

@@ -3,18 +3,21 @@
 use crate::fake::Fake;
 use bytes::Bytes;
 use quoit_client::wire::messages::*;
-use quoit_client::{Client, ClientBuilder, Content, Error, Fetched, GetOptions, Location};
+use quoit_client::{Bucket, Client, ClientBuilder, Content, Error, Fetched, GetOptions, Location};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::{join, select};
+
+/// A pause that no test outlasts.
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn builder(fake: &Fake) -> ClientBuilder {
     Client::builder().node(fake.address.clone())
 }
 
 fn location(key: usize) -> Location {
-    Location::new("b", key.to_string())
+    Bucket::new("b").key(key.to_string())
 }
 
 /// Answers a get with the requested key as the value.
@@ -122,7 +125,7 @@ async fn a_read_moves_on_from_a_node_that_stalls() {
     let client = Client::builder()
         .nodes([stalled.address.clone(), other.address.clone()])
         .attempt_timeout(Duration::from_millis(200))
-        .backoff(Duration::from_secs(3600), Duration::from_secs(3600))
+        .backoff(HOUR..=HOUR)
         .build()
         .unwrap();
     let location = location(1);
@@ -225,7 +228,7 @@ async fn a_read_that_always_breaks_ends_with_its_last_attempt() {
 async fn an_answer_longer_than_the_limit_is_an_error() {
     let mut fake = Fake::start().await;
     let client = builder(&fake).frame_length_bytes_max(20).attempts_max(1).build().unwrap();
-    let location = Location::new("b", "a key of more than twenty bytes");
+    let location = Bucket::new("b").key("a key of more than twenty bytes");
     let (outcome, request) = join!(client.get(&location), async {
         let request = fake.next().await;
         request.answer(&echo(&request.message())).await;
@@ -289,7 +292,7 @@ async fn a_node_that_is_down_is_passed_over_until_its_time_has_come() {
     let down = nowhere();
     let client = Client::builder()
         .nodes([down.clone(), up.address.clone()])
-        .backoff(Duration::from_secs(3600), Duration::from_secs(3600))
+        .backoff(HOUR..=HOUR)
         .build()
         .unwrap();
     let serve = up.answer_next::<RpbPingReq, _>(&RpbPingResp {});
@@ -322,7 +325,7 @@ async fn a_node_that_is_down_is_an_error_and_used_again_when_it_is_up() {
     let address = nowhere();
     let client = Client::builder()
         .node(address.clone())
-        .backoff(Duration::from_millis(1), Duration::from_millis(1))
+        .backoff(Duration::from_millis(1)..=Duration::from_millis(1))
         .build()
         .unwrap();
     let error = client.ping().await.unwrap_err();
@@ -338,7 +341,7 @@ async fn times_beyond_all_clocks_are_as_good_as_for_ever() {
     let client = builder(&fake)
         .request_timeout(Duration::MAX)
         .connect_timeout(Duration::MAX)
-        .backoff(Duration::MAX, Duration::MAX)
+        .backoff(Duration::MAX..=Duration::MAX)
         .build()
         .unwrap();
     let serve = fake.answer_next::<RpbPingReq, _>(&RpbPingResp {});

@@ -4,7 +4,8 @@ use crate::fake::{Fake, Request, error};
 use bytes::Bytes;
 use quoit_client::wire::messages::*;
 use quoit_client::{
-    Client, ClientBuilder, Content, DeleteOptions, Error, Layout, LayoutError, Location, PutOptions,
+    Bucket, BucketRef, Client, ClientBuilder, Content, DeleteOptions, Error, Layout, LayoutError,
+    Location, PutOptions,
 };
 use std::time::Duration;
 use tokio::join;
@@ -31,7 +32,7 @@ impl Cluster {
             .node(self.nodes[0].address.clone())
             .replica_aware(true)
             .layout_refresh(pause)
-            .backoff(pause, pause)
+            .backoff(pause..=pause)
     }
 
     /// A client that has learned the layout with its first request.
@@ -51,10 +52,12 @@ impl Cluster {
     /// A key whose only replica is this node.
     fn key_on(&self, place: u16) -> (Location, usize) {
         let layout = Layout::from_wire(self.layout.clone()).unwrap().unwrap();
-        let holds =
-            |key: &u32| layout.replicas(None, b"one", key.to_string().as_bytes()) == [place];
+        let holds = |key: &u32| {
+            let key = key.to_string();
+            layout.replicas(BucketRef::untyped(b"one").key(key.as_bytes())) == [place]
+        };
         let key = (0..).find(holds).unwrap();
-        (Location::new("one", key.to_string()), usize::from(place))
+        (Bucket::new("one").key(key.to_string()), usize::from(place))
     }
 }
 
@@ -113,7 +116,7 @@ async fn the_replica_with_the_fewest_requests_in_flight_is_asked() {
     let mut cluster = Cluster::start().await;
     let builder = cluster.builder();
     let client = cluster.client(builder).await;
-    let location = Location::new("three", "k");
+    let location = Bucket::new("three").key("k");
     let reads: Vec<_> = (0..6)
         .map(|_| {
             let (client, location) = (client.clone(), location.clone());
@@ -265,7 +268,7 @@ async fn a_node_that_left_the_layout_gets_no_more_requests() {
 async fn a_request_goes_on_without_a_layout_that_does_not_come() {
     let mut fake = Fake::start().await;
     let client = Client::builder().node(fake.address.clone()).replica_aware(true).build().unwrap();
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let serve = async {
         let unanswered = fake.next().await;
         assert_eq!(unanswered.frame.code, RpbGetLayoutReq::CODE as u8);
@@ -299,7 +302,7 @@ async fn a_client_tells_the_layout_that_it_has() {
 async fn a_server_that_knows_no_layouts_is_used_all_the_same() {
     let mut riak = Fake::start().await;
     let client = Client::builder().node(riak.address.clone()).replica_aware(true).build().unwrap();
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let unknown = error("Unknown message code: 160");
     let refuse_and_serve = async {
         riak.answer_next::<RpbGetLayoutReq, _>(&unknown).await;

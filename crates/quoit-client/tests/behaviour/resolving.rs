@@ -44,7 +44,7 @@ fn the_latest_sibling_wins_and_of_equals_the_greatest_tag_in_any_order() {
 #[tokio::test]
 async fn a_resolved_read_gives_one_value_and_the_context_of_all() {
     let (mut fake, client) = Fake::with_client().await;
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let answer = found(vec![sibling("new", 2), sibling("old", 1)], "c");
     let serve = fake.answer_next::<RpbGetReq, _>(&answer);
     let (got, _) = join!(client.get_resolved(&location, &LatestModified), serve);
@@ -55,7 +55,7 @@ async fn a_resolved_read_gives_one_value_and_the_context_of_all() {
 #[tokio::test]
 async fn a_sibling_that_was_deleted_last_means_that_there_is_nothing() {
     let (mut fake, client) = Fake::with_client().await;
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let tombstone = RpbContent { deleted: Some(true), ..sibling("", 3) };
     let answer = found(vec![sibling("new", 2), tombstone], "c");
     let serve = fake.answer_next::<RpbGetReq, _>(&answer);
@@ -75,7 +75,7 @@ async fn a_resolver_that_fails_is_an_error_of_the_place() {
         }
     }
     let (mut fake, client) = Fake::with_client().await;
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let answer = found(vec![sibling("x", 2), sibling("y", 1)], "c");
     let serve = fake.answer_next::<RpbGetReq, _>(&answer);
     let (got, _) = join!(client.get_resolved(&location, &Undecided), serve);
@@ -86,7 +86,7 @@ async fn a_resolver_that_fails_is_an_error_of_the_place() {
 #[tokio::test]
 async fn an_update_writes_with_the_context_it_read_and_on_condition() {
     let (mut fake, client) = Fake::with_client().await;
-    let (location, options) = (Location::new("b", "k"), UpdateOptions::default());
+    let (location, options) = (Bucket::new("b").key("k"), UpdateOptions::default());
     let serve = async {
         let answer = found(vec![sibling("new", 2), sibling("old", 1)], "c");
         let get: RpbGetReq = fake.answer_next(&answer).await;
@@ -102,7 +102,7 @@ async fn an_update_writes_with_the_context_it_read_and_on_condition() {
 #[tokio::test]
 async fn an_update_of_nothing_writes_only_if_there_is_still_nothing() {
     let (mut fake, client) = Fake::with_client().await;
-    let (location, options) = (Location::new("b", "k"), UpdateOptions::default());
+    let (location, options) = (Bucket::new("b").key("k"), UpdateOptions::default());
     for context in [None, Some(bytes("tombstone"))] {
         let serve = async {
             let answer = RpbGetResp { vclock: context.clone(), ..Default::default() };
@@ -120,7 +120,7 @@ async fn an_update_of_nothing_writes_only_if_there_is_still_nothing() {
 #[tokio::test]
 async fn an_update_starts_again_from_what_others_wrote_meanwhile() {
     let (mut fake, client) = Fake::with_client().await;
-    let (location, options) = (Location::new("b", "k"), UpdateOptions::default());
+    let (location, options) = (Bucket::new("b").key("k"), UpdateOptions::default());
     let serve = async {
         fake.answer_next::<RpbGetReq, _>(&RpbGetResp::default()).await;
         fake.answer_next::<RpbPutReq, _>(&crate::fake::error("match_found")).await;
@@ -137,7 +137,7 @@ async fn an_update_starts_again_from_what_others_wrote_meanwhile() {
 #[tokio::test]
 async fn an_update_gives_up_when_its_attempts_are_used_up() {
     let (mut fake, client) = Fake::with_client().await;
-    let location = Location::new("b", "k");
+    let location = Bucket::new("b").key("k");
     let options = UpdateOptions { attempts_max: 2, ..Default::default() };
     let serve = async {
         for _ in 0..2 {
@@ -152,7 +152,7 @@ async fn an_update_gives_up_when_its_attempts_are_used_up() {
 #[tokio::test]
 async fn an_update_that_changes_nothing_writes_nothing() {
     let (mut fake, client) = Fake::with_client().await;
-    let (location, options) = (Location::new("b", "k"), UpdateOptions::default());
+    let (location, options) = (Bucket::new("b").key("k"), UpdateOptions::default());
     let answer = found(vec![sibling("x", 1)], "c");
     let serve = fake.answer_next::<RpbGetReq, _>(&answer);
     let (written, _) = join!(client.update(&location, &LatestModified, &options, |_| None), serve);

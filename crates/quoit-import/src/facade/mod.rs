@@ -197,8 +197,9 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
             if let Some((_, why)) = NOTHING_TO_DO.iter().find(|(name, _)| *name == command) {
                 return say(&format!("nothing to do: {why}"), true);
             }
-            if let Some((_, what, nearest)) = NEAREST.iter().find(|(name, ..)| *name == command) {
-                return say(&format!("{command}: {what}; nearest: {nearest}"), false);
+            if let Some(&(_, reason, nearest)) = NEAREST.iter().find(|(name, ..)| *name == command)
+            {
+                return MissingCommand { command, reason, nearest }.answer();
             }
             help_of_admin(Some(first))
         }
@@ -223,34 +224,34 @@ pub fn riak(words: &[String]) -> Translated {
             Some("effective") => config("show", &[]),
             _ => say("nothing to do: the node reads the configuration file directly", true),
         },
-        "start" | "daemon" => nearest(
-            first,
+        "top" => riak_admin(words),
+        "help" | "-h" | "--help" => help_of_riak(None),
+        _ => without_counterpart(first)
+            .map_or_else(|| help_of_riak(Some(first)), |missing| missing.answer()),
+    }
+}
+
+/// The answer to a command of Riak's node script that Quoit does not have.
+fn without_counterpart(command: &str) -> Option<MissingCommand<'_>> {
+    let (reason, nearest) = match command {
+        "start" | "daemon" => (
             "a node runs in the foreground, under a service manager",
             "systemctl start quoit, or quoit serve --config FILE",
         ),
-        "stop" | "restart" | "reboot" => nearest(
-            first,
-            "a node shuts down cleanly on SIGTERM",
-            &format!("systemctl {} quoit", if first == "stop" { "stop" } else { "restart" }),
-        ),
-        "getpid" | "pid" => nearest(
-            first,
+        "stop" => ("a node shuts down cleanly on SIGTERM", "systemctl stop quoit"),
+        "restart" | "reboot" => ("a node shuts down cleanly on SIGTERM", "systemctl restart quoit"),
+        "getpid" | "pid" => (
             "the service manager knows it",
             "systemctl show --property MainPID quoit; quoit serve --ready-file FILE writes it",
         ),
         "attach" | "remote_console" | "remote-console" | "attach-direct" | "rpc" | "eval" => {
-            nearest(first, "Quoit has no Erlang shell", "quoit admin --help")
+            ("Quoit has no Erlang shell", "quoit admin --help")
         }
-        "top" => riak_admin(words),
-        "debug" => nearest(
-            "debug",
-            "one file gathers the facts that a helper asks for",
-            "quoit debug bundle",
-        ),
-        "ertspath" => nearest("ertspath", "Quoit has no Erlang runtime", "quoit --version"),
-        "help" | "-h" | "--help" => help_of_riak(None),
-        _ => help_of_riak(Some(first)),
-    }
+        "debug" => ("one file gathers the facts that a helper asks for", "quoit debug bundle"),
+        "ertspath" => ("Quoit has no Erlang runtime", "quoit --version"),
+        _ => return None,
+    };
+    Some(MissingCommand { command, reason, nearest })
 }
 
 /// `riak-admin test`: writes, reads and deletes one record, and returns the line that Riak prints.
@@ -288,8 +289,19 @@ fn say(text: &str, is_success: bool) -> Translated {
     Translated::Say { text: text.to_owned(), is_success }
 }
 
-fn nearest(command: &str, what: &str, nearest: &str) -> Translated {
-    say(&format!("{command}: {what}; nearest: {nearest}"), false)
+/// A command of Riak that Quoit does not have.
+struct MissingCommand<'a> {
+    command: &'a str,
+    reason: &'static str,
+    /// The command or tool that comes nearest.
+    nearest: &'static str,
+}
+
+impl MissingCommand<'_> {
+    fn answer(&self) -> Translated {
+        let Self { command, reason, nearest } = self;
+        say(&format!("{command}: {reason}; nearest: {nearest}"), false)
+    }
 }
 
 /// Translates `describe` and `effective`, and drops options that name nodes.

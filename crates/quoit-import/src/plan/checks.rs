@@ -208,8 +208,7 @@ mod tests {
 
     fn facts(conf: Option<&str>, here: &str) -> Facts {
         let riak = SideFacts { version: "3.2.2".to_owned(), ..SideFacts::default() };
-        let confs =
-            conf.map(|text| ("riak.conf".to_owned(), RiakConf::of(text, "").expect("settings")));
+        let confs = conf.map(|text| ("riak.conf".to_owned(), RiakConf::of(text)));
         Facts {
             riak,
             here_delete_mode: here.to_owned(),

@@ -5,7 +5,7 @@ use super::riak_conf::RiakConf;
 use crate::api::{Api, segment};
 use crate::names::{DEFAULT_TYPE, bucket_name};
 use crate::output::shown;
-use crate::riak_node::{RiakNode, address, reachable};
+use crate::riak_node::{ReachedHost, RiakNode, address, reachable};
 use anyhow::{Context, Result};
 use quoit_client::Bucket;
 use serde_json::Value;
@@ -119,6 +119,7 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     let (_, document) = api.get("membership_request")?;
     let listed = document["up_nodes"].as_array().map_or(&[][..], Vec::as_slice);
     let http = listed.iter().map(|one| address(&text_of(&one["ip"]), text_of(&one["port"])));
+    let reach = |one: &str| reachable(one, ReachedHost(api.host()));
     let or_own = |mut found: Vec<String>, own: &str| {
         if found.is_empty() {
             found.push(own.to_owned());
@@ -128,8 +129,8 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     Ok(SideFacts {
         node: name,
         version,
-        pb: or_own(members.iter().map(|one| reachable(one, api.host())).collect(), pb),
-        http: or_own(http.map(|one| reachable(&one, api.host())).collect(), api.authority()),
+        pb: or_own(members.iter().map(|one| reach(one)).collect(), pb),
+        http: or_own(http.map(|one| reach(&one)).collect(), api.authority()),
     })
 }
 

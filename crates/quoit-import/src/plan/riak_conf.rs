@@ -26,10 +26,15 @@ impl RiakConf {
         let advanced = advanced.map(Path::to_owned);
         let advanced: Option<PathBuf> = advanced.or_else(|| beside.is_file().then_some(beside));
         let advanced = advanced.as_deref().map(read).transpose()?;
-        Self::of(&read(conf)?, advanced.as_deref().unwrap_or_default())
+        let settings = Self::of(&read(conf)?);
+        match advanced {
+            Some(advanced) => settings.with_advanced(&advanced),
+            None => Ok(settings),
+        }
     }
 
-    pub(super) fn of(conf: &str, advanced: &str) -> Result<Self> {
+    /// The settings in the text of a riak.conf.
+    pub(super) fn of(conf: &str) -> Self {
         let mut settings = BTreeMap::new();
         for line in conf.lines() {
             let line = line.split('#').next().unwrap_or_default();
@@ -37,10 +42,15 @@ impl RiakConf {
                 settings.insert(key.trim().to_owned(), value.trim().to_owned());
             }
         }
+        Self { settings }
+    }
+
+    /// Adds the settings in the text of an advanced.config.
+    fn with_advanced(mut self, advanced: &str) -> Result<Self> {
         for setting in advanced_settings(advanced)? {
-            settings.insert(setting.key, setting.value);
+            self.settings.insert(setting.key, setting.value);
         }
-        Ok(Self { settings })
+        Ok(self)
     }
 
     /// The value of a setting.
@@ -80,10 +90,11 @@ mod tests {
 
     #[test]
     fn the_default_is_to_remove_tombstones_and_advanced_config_wins() {
-        let conf = RiakConf::of("ring_size = 64\n", "").expect("settings");
+        let conf = RiakConf::of("ring_size = 64\n");
         assert_eq!(conf.delete_mode(), "3000");
         let advanced = "[{riak_kv, [{delete_mode, keep}]}].";
-        let conf = RiakConf::of("# delete_mode = 7\nring_size = 64 # words\n", advanced);
+        let conf =
+            RiakConf::of("# delete_mode = 7\nring_size = 64 # words\n").with_advanced(advanced);
         let conf = conf.expect("settings");
         assert_eq!((conf.delete_mode(), conf.get("ring_size")), ("keep", Some("64")));
     }
@@ -92,7 +103,8 @@ mod tests {
     fn expiry_of_any_engine_is_found_and_off_is_off() {
         let text = "bitcask.expiry = off\nmulti_backend.a.bitcask.expiry = 1d\n\
             leveldb.expiration = on\nmemory_backend.ttl = 10s\n";
-        let found = RiakConf::of(text, "[{bitcask, [{expiry_secs, -1}]}].").expect("settings");
+        let advanced = "[{bitcask, [{expiry_secs, -1}]}].";
+        let found = RiakConf::of(text).with_advanced(advanced).expect("settings");
         let expected = [
             "leveldb.expiration = on",
             "memory_backend.ttl = 10s",

@@ -22,8 +22,12 @@ pub(super) struct Step {
 }
 
 impl Step {
-    fn new(name: &'static str, title: &str) -> Self {
-        Self { name, title: title.to_owned(), ..Self::default() }
+    fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    fn title(self, title: &str) -> Self {
+        Self { title: title.to_owned(), ..self }
     }
 
     fn command(mut self, command: impl Into<String>) -> Self {
@@ -102,7 +106,8 @@ impl StepBuilder<'_> {
 
     fn types(&self) -> Step {
         let named: Vec<String> = self.facts.named_types().map(|name| word(name)).collect();
-        let step = Step::new("types", "Create the bucket types in the cluster")
+        let step = Step::new("types")
+            .title("Create the bucket types in the cluster")
             .note("objects of a type that is not here wait in the sink, visibly, until it is");
         if named.is_empty() {
             return step.note("Riak reports data only in the type default");
@@ -127,7 +132,7 @@ impl StepBuilder<'_> {
             Some(before) => format!("{before}|{queue}:any"),
             None => format!("{queue}:any"),
         };
-        let mut step = Step::new("riak", "Have Riak queue what is written");
+        let mut step = Step::new("riak").title("Have Riak queue what is written");
         step.riak_conf = vec![
             "replrtq_enablesrc = enabled".to_owned(),
             format!("replrtq_srcqueue = {queues}"),
@@ -153,7 +158,7 @@ impl StepBuilder<'_> {
     fn own_queue(&self) -> Step {
         let add = self.repl(&format!("--all queue add {} any", word(&self.args.back_queue)));
         let title = "Have the cluster queue what is written, for the way back";
-        let mut step = Step::new("queue", title).command(add);
+        let mut step = Step::new("queue").title(title).command(add);
         if !self.facts.here_queues {
             step.quoit_conf = vec!["replrtq_enablesrc = enabled".to_owned()];
             step = step.note("restart one node after the other, before the command");
@@ -163,7 +168,8 @@ impl StepBuilder<'_> {
 
     fn sink(&self) -> Step {
         let peers = word(&self.peers(&self.facts.riak));
-        Step::new("sink", "Have the cluster store what Riak queues")
+        Step::new("sink")
+            .title("Have the cluster store what Riak queues")
             .command(self.repl(&format!("--all sink add {} {peers}", word(&self.args.queue))))
             .command(self.repl("status"))
             .note("a fault of a sink, such as a missing bucket type, is shown by status")
@@ -181,7 +187,7 @@ impl StepBuilder<'_> {
                 line = format!("{line} --type {}", word(name));
             }
         }
-        Step::new("bootstrap", "Bring over what Riak holds already").command(line).note(
+        Step::new("bootstrap").title("Bring over what Riak holds already").command(line).note(
             "it returns when all records are fetched; it may be run again, since records are merged",
         )
     }
@@ -190,7 +196,7 @@ impl StepBuilder<'_> {
         let protocol = self.args.protocol;
         let peers = self.peers(&self.facts.riak);
         let peer = word(peers.split('|').next().unwrap_or_default());
-        let mut step = Step::new("full-sync", "Find what was missed meanwhile");
+        let mut step = Step::new("full-sync").title("Find what was missed meanwhile");
         for (here, riak) in self.facts.n_vals() {
             let mut line = format!(
                 "fullsync set --peer {peer} --peer-queue {} --local-n-val {here} --remote-n-val {riak}",
@@ -217,7 +223,9 @@ impl StepBuilder<'_> {
     }
 
     fn compare(&self, name: &'static str, samples: u32) -> Step {
-        Step::new(name, "Compare both sides, bucket by bucket").command(self.compare_line(samples))
+        Step::new(name)
+            .title("Compare both sides, bucket by bucket")
+            .command(self.compare_line(samples))
     }
 
     fn compare_line(&self, samples: u32) -> String {
@@ -231,7 +239,8 @@ impl StepBuilder<'_> {
     }
 
     fn switch_over(&self) -> Step {
-        let step = Step::new("switch", "Switch the clients over")
+        let step = Step::new("switch")
+            .title("Switch the clients over")
             .note("clients that read first, then those that write");
         let step = match self.is_both_ways {
             true => step.note("both sides may be written to meanwhile: siblings come as from two clients"),
@@ -246,14 +255,14 @@ impl StepBuilder<'_> {
 
     fn going_back(&self) -> Step {
         match self.is_both_ways {
-            true => Step::new("back", "Go back, if you have to")
+            true => Step::new("back").title("Go back, if you have to")
                 .command(self.repl(&format!("queue status {}", word(&self.args.back_queue))))
                 .command(self.compare_line(1000))
                 .note(
                     "point the clients to Riak again once nothing waits in the queue: Riak has everything \
                      that was written here",
                 ),
-            false => Step::new("back", "Go back, if you have to")
+            false => Step::new("back").title("Go back, if you have to")
                 .command(self.compare_line(1000))
                 .note(
                     "point the clients to Riak again: it lacks all writes to the cluster since the switch. \
@@ -263,7 +272,8 @@ impl StepBuilder<'_> {
     }
 
     fn end(&self) -> Step {
-        let mut step = Step::new("end", "End the replication, when no client uses Riak any more")
+        let mut step = Step::new("end")
+            .title("End the replication, when no client uses Riak any more")
             .command(self.repl(&format!("--all sink remove {}", word(&self.args.queue))));
         if self.is_both_ways {
             step = step
@@ -278,7 +288,7 @@ impl StepBuilder<'_> {
         if self.facts.here_delete_mode != "keep" {
             return None;
         }
-        let mut step = Step::new("reap", "Remove the tombstones that were kept");
+        let mut step = Step::new("reap").title("Remove the tombstones that were kept");
         for bucket in &self.facts.buckets {
             step = step.command(format!(
                 "quoit admin --url {} fold reap-tombs {} --method local",

@@ -4,6 +4,7 @@ use super::tally::Tally;
 use super::verify::Verified;
 use crate::Format;
 use crate::output::{say, shown};
+use quoit_model::key::BucketRef;
 use serde_json::{Value, json};
 
 /// Figures of a finished import.
@@ -32,7 +33,8 @@ fn document(figures: Figures<'_>) -> Value {
         .into_counts()
         .iter()
         .map(|((bucket_type, bucket), sent)| {
-            let stored = verified.and_then(|verified| verified.bucket(bucket_type, bucket));
+            let name = BucketRef { bucket_type, bucket };
+            let stored = verified.and_then(|verified| verified.bucket(name));
             json!({
                 "type": shown(bucket_type),
                 "bucket": shown(bucket),

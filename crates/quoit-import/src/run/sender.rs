@@ -164,7 +164,7 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
         let next = queued.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, Batch { body, places, mut stretch })) = next else { return };
         let (record_count, began) = (places.len(), Instant::now());
-        let sent = deliver(api, "admin/v1/import/objects", "refused", body, places);
+        let sent = deliver(api, BatchRequest::Store, body, places);
         let mut state = shared.state();
         state.batch_size.took(record_count, began.elapsed());
         match sent {
@@ -198,19 +198,44 @@ impl<P: Display> Display for RejectedRecord<P> {
     }
 }
 
+/// The request by which a batch of records is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BatchRequest {
+    /// Stores the records. The answer lists those that are refused.
+    Store,
+    /// Compares the records with those of the cluster. The answer lists those that the cluster lacks.
+    Check,
+}
+
+impl BatchRequest {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Store => "admin/v1/import/objects",
+            Self::Check => "admin/v1/import/check",
+        }
+    }
+
+    /// The member of the answer that lists records.
+    const fn listed(self) -> &'static str {
+        match self {
+            Self::Store => "refused",
+            Self::Check => "behind",
+        }
+    }
+}
+
 /// Sends records until the cluster has answered for each of them. Returns the records that the last answers
 /// list as refused or behind. If the cluster refuses a batch as a whole because of its contents, the batch is
 /// halved until the faulty record is alone.
 pub(super) fn deliver(
     api: &Api,
-    path: &str,
-    named: &str,
+    request: BatchRequest,
     body: Vec<u8>,
     places: Vec<RecordPosition>,
 ) -> Result<Vec<RejectedRecord>> {
     let (mut for_good, mut left) = (Vec::new(), vec![(body, places)]);
     while let Some((mut body, mut places)) = left.pop() {
-        let refusal = deliver_whole(api, path, named, &mut body, &mut places, &mut for_good)?;
+        let refusal = deliver_whole(api, request, &mut body, &mut places, &mut for_good)?;
         let Some(message) = refusal else { continue };
         if let [place] = &places[..] {
             for_good.push(RejectedRecord { place: place.clone(), message });
@@ -226,25 +251,25 @@ pub(super) fn deliver(
 /// refuses all remaining records because of their contents.
 fn deliver_whole(
     api: &Api,
-    path: &str,
-    named: &str,
+    request: BatchRequest,
     body: &mut Vec<u8>,
     places: &mut Vec<RecordPosition>,
     for_good: &mut Vec<RejectedRecord>,
 ) -> Result<Option<String>> {
     let (began, mut pause, mut is_told) = (Instant::now(), FIRST_PAUSE, false);
     while !places.is_empty() {
+        let (path, listed) = (request.path(), request.listed());
         let answer = api.post_records(path, body);
         let fault = match answer {
             Ok((status, document)) if status < 300 => {
-                let left = retain_for_resend(&document[named], body, places, for_good)?;
+                let left = retain_for_resend(&document[listed], body, places, for_good)?;
                 if left == 0 {
                     break;
                 }
                 anyhow!(
                     "the cluster can't take {} records at the moment: {}",
                     left,
-                    reason_to_wait(&document[named])
+                    reason_to_wait(&document[listed])
                 )
             }
             Ok(answer @ (503 | 429, _)) => match api.done(answer) {
@@ -393,7 +418,8 @@ mod tests {
         });
         let (body, places) = batch(&[(b"a", 30), (b"b", 30)]);
         let api = api.with_patience(Duration::ZERO);
-        let fault = deliver(&api, "path", "refused", body, places).expect_err("no patience");
+        let sent = deliver(&api, BatchRequest::Store, body, places);
+        let fault = sent.expect_err("no patience");
         let words = fault.to_string();
         assert_eq!(words, "the cluster can't take 1 records at the moment: overload");
     }
@@ -418,7 +444,7 @@ mod tests {
             _ => (413, "The document is not read".to_owned()),
         });
         let (body, places) = batch(&[(b"a", 30), (b"b", 30), (b"c", 200), (b"d", 30), (b"e", 30)]);
-        let refused = deliver(&api, "path", "refused", body, places).expect("delivered");
+        let refused = deliver(&api, BatchRequest::Store, body, places).expect("delivered");
         assert_eq!(refused.len(), 1);
         let words = refused[0].to_string();
         assert!(words.starts_with("default/b/c in file at byte 7: "), "{words}");

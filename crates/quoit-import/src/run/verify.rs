@@ -4,11 +4,12 @@ use super::batch_size::BatchSize;
 use super::journal::{Journal, ResendSet};
 use super::pace::Pace;
 use super::recent::RecentCopies;
-use super::sender::{Batch, deliver};
+use super::sender::{Batch, BatchRequest, deliver};
 use super::{BATCH_BYTES, NAMED_MAX, RecordPosition};
 use crate::api::{Api, segment};
 use anyhow::Result;
 use bytes::Bytes;
+use quoit_model::key::BucketRef;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
@@ -55,8 +56,9 @@ mod by_bucket {
 }
 
 impl Verified {
-    pub(super) fn bucket(&self, bucket_type: &[u8], bucket: &[u8]) -> Option<(u64, &str)> {
-        let (count, digest) = self.buckets.get(&(bucket_type.to_vec(), bucket.to_vec()))?;
+    pub(super) fn bucket(&self, name: BucketRef<'_>) -> Option<(u64, &str)> {
+        let key = (name.bucket_type.to_vec(), name.bucket.to_vec());
+        let (count, digest) = self.buckets.get(&key)?;
         Some((*count, digest))
     }
 
@@ -78,7 +80,7 @@ impl Verified {
         places: Vec<RecordPosition>,
     ) -> Result<()> {
         self.checked_count += places.len() as u64;
-        let behind = deliver(api, "admin/v1/import/check", "behind", body, places)?;
+        let behind = deliver(api, BatchRequest::Check, body, places)?;
         self.behind_count += behind.len() as u64;
         behind.iter().for_each(|record| self.again.note(partition, &record.place.key));
         let room = NAMED_MAX.saturating_sub(self.behind.len());

@@ -59,7 +59,7 @@ async fn a_bucket_type_is_compressed_and_nobody_notices() {
     node.create_type("sets", r#"{"compression":"lz4","datatype":"set"}"#);
     let status = node.admin(&["bucket-type", "status", "logs"]);
     assert!(status.contains("compression: lz4"), "{status}");
-    let bucket = Bucket::typed("logs", "web");
+    let bucket = Bucket::new("web").typed("logs");
     let client = Client::connect_to(node.pb.clone()).unwrap();
     let before = size_of(&files);
     put_all(&client, &bucket).await;
@@ -68,7 +68,7 @@ async fn a_bucket_type_is_compressed_and_nobody_notices() {
     assert!(grown < given / 10, "{grown} bytes for {given}");
     check_all(&client, &bucket).await;
 
-    let guests = Bucket::typed("sets", "guests").key("ever");
+    let guests = Bucket::new("guests").typed("sets").key("ever");
     let names: Vec<String> =
         (0..2_000).map(|number| format!("a guest of number {number}")).collect();
     for some in names.chunks(500) {
@@ -131,8 +131,8 @@ async fn behind_several_engines_buckets_are_compressed_as_their_types_say() {
     node.create_type("packed_log", r#"{"backend":"log","compression":"lz4","allow_mult":false}"#);
     node.create_type("packed_tree", r#"{"backend":"tree","compression":"lz4","allow_mult":false}"#);
     node.create_type("plain_tree", r#"{"backend":"tree","allow_mult":false}"#);
-    let packed = ["packed_log", "packed_tree"].map(|name| Bucket::typed(name, "bucket"));
-    let plain = [Bucket::new("bucket"), Bucket::typed("plain_tree", "bucket")];
+    let packed = ["packed_log", "packed_tree"].map(|name| Bucket::new("bucket").typed(name));
+    let plain = [Bucket::new("bucket"), Bucket::new("bucket").typed("plain_tree")];
     let [log, tree] = ["log", "tree"].map(|name| node.data_dir().join("multi").join(name));
     // Longer than the text that LZ4 leaves uncompressed at the beginning of a value.
     let run = "says what all the others say. 7 ".repeat(20);

@@ -58,13 +58,13 @@ async fn fill(client: &Client) {
     for number in 0..20 {
         client.delete(&bucket.key(format!("k{number}"))).await.unwrap();
     }
-    let siblings = Bucket::typed("siblings", "bucket").key("both");
+    let siblings = Bucket::new("bucket").typed("siblings").key("both");
     for value in ["one", "other"] {
         client.put(&siblings, Content::text(value)).await.unwrap();
     }
-    let packed = Bucket::typed("packed", "bucket").key("long");
+    let packed = Bucket::new("bucket").typed("packed").key("long");
     client.put(&packed, Content::text("the same again ".repeat(5_000))).await.unwrap();
-    let guests = Bucket::typed("sets", "guests").key("ever");
+    let guests = Bucket::new("guests").typed("sets").key("ever");
     let names: Vec<String> = (0..ELEMENTS).map(|number| format!("guest {number}")).collect();
     for some in names.chunks(500) {
         let add = some.iter().fold(SetUpdate::new(), |add, name| add.insert(name));
@@ -101,13 +101,13 @@ async fn check(client: &Client, round: usize) {
     // Deleted elements still have tombstones, and the listing contains them.
     assert_eq!(listed.len(), COUNT);
     assert_eq!(in_group(client, &bucket).await, (COUNT - 20) / 5);
-    let siblings = Bucket::typed("siblings", "bucket").key("both");
+    let siblings = Bucket::new("bucket").typed("siblings").key("both");
     let both = client.get(&siblings).await.unwrap().unwrap();
     assert_eq!(both.siblings.len(), 2 + round, "a dot was given out twice in round {round}");
-    let packed = Bucket::typed("packed", "bucket").key("long");
+    let packed = Bucket::new("bucket").typed("packed").key("long");
     let long = client.get(&packed).await.unwrap().unwrap();
     assert_eq!(long.single().unwrap().value.len(), 75_000);
-    let guests = Bucket::typed("sets", "guests").key("ever");
+    let guests = Bucket::new("guests").typed("sets").key("ever");
     let all = client.fetch(&guests).await.unwrap().unwrap();
     assert_eq!(all.value.as_set().unwrap().len(), ELEMENTS + round);
     let page = client.data_type_page(&guests, 100, None).await.unwrap().unwrap();
@@ -196,7 +196,7 @@ fn what_can_not_be_converted_is_said_with_what_can() {
 
 /// Checks the keys of the buckets `flat` and `deep/bucket`.
 async fn check_buckets(node: &Node) {
-    for bucket in [Bucket::new("flat"), Bucket::typed("deep", "bucket")] {
+    for bucket in [Bucket::new("flat"), Bucket::new("bucket").typed("deep")] {
         for number in 0..COUNT {
             let key = bucket.key(format!("k{number}"));
             let found = client_of(node).get(&key).await.unwrap().unwrap();
@@ -216,7 +216,7 @@ async fn one_of_several_engines_is_converted_by_its_name() {
     let mut node = Node::start_with(&settings);
     node.create_type("deep", r#"{"backend":"tree"}"#);
     let client = client_of(&node);
-    for bucket in [Bucket::new("flat"), Bucket::typed("deep", "bucket")] {
+    for bucket in [Bucket::new("flat"), Bucket::new("bucket").typed("deep")] {
         for number in 0..COUNT {
             let content = Content::new(vec![number as u8; 500]);
             client.put(&bucket.key(format!("k{number}")), content).await.unwrap();

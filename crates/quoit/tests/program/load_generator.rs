@@ -132,7 +132,7 @@ fn both_interfaces_take_every_operation_that_is_offered() {
 
 /// Value of a key as a client reads it.
 async fn fetch(client: &Client, bucket_type: &str, key: &str) -> Option<DataTypeValue> {
-    let location = Bucket::typed(bucket_type, "test").key(key);
+    let location = Bucket::new("test").typed(bucket_type).key(key);
     Some(client.fetch(&location).await.unwrap()?.value)
 }
 

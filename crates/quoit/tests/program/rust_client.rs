@@ -1,8 +1,8 @@
 //! The Rust client against a node process.
 use crate::node::Node;
 use quoit_client::{
-    Bucket, Client, Content, DataTypeOptions, DataTypeUpdate, DataTypeValue, Error, Fetched,
-    FieldKind, FieldPath, GetOptions, LatestModified, Location, MapUpdate, MapValue, PutOptions,
+    Bucket, BucketRef, Client, Content, DataTypeOptions, DataTypeUpdate, DataTypeValue, Error,
+    Fetched, FieldKind, FieldPath, GetOptions, LatestModified, MapUpdate, MapValue, PutOptions,
     Quorum, SetUpdate, UpdateOptions,
 };
 use quoit_wire::messages::RpbBucketProps;
@@ -23,7 +23,7 @@ async fn objects_are_written_read_and_deleted() {
     client.ping().await.unwrap();
     assert_eq!(client.server_info().await.unwrap().server_version, "3.2.2");
 
-    let at = Location::new("cities", "Nara");
+    let at = Bucket::new("cities").key("Nara");
     assert_eq!(client.get(&at).await.unwrap(), None);
     client.put(&at, Content::text("367353")).await.unwrap();
     let object = client.get(&at).await.unwrap().unwrap();
@@ -47,7 +47,7 @@ async fn objects_are_written_read_and_deleted() {
 async fn concurrent_updates_lose_nothing() {
     let node = Node::start();
     let client = client_of(&node);
-    let at = Location::new("counters", "n");
+    let at = Bucket::new("counters").key("n");
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let (client, at) = (client.clone(), at.clone());
@@ -130,13 +130,14 @@ async fn pipelined_writes_are_all_listed() {
 async fn refusals_arrive_as_the_servers_words() {
     let node = Node::start();
     let client = client_of(&node);
-    let at = Location::new("b", "k");
+    let at = Bucket::new("b").key("k");
     let options = GetOptions { r: Quorum::Count(4), ..GetOptions::default() };
     let Err(Error::Server(refusal)) = client.get_with(&at, &options).await else {
         panic!("r is above n_val");
     };
     assert_eq!(refusal.message, "{n_val_violation,3}");
-    let Err(Error::Server(refusal)) = client.get(&Bucket::typed("none", "b").key("k")).await else {
+    let Err(Error::Server(refusal)) = client.get(&Bucket::new("b").typed("none").key("k")).await
+    else {
         panic!("there is no such type");
     };
     assert_eq!(refusal.message, "no_type");
@@ -146,14 +147,14 @@ async fn refusals_arrive_as_the_servers_words() {
 async fn the_layout_names_the_node_and_follows_the_properties_of_buckets() {
     let node = Node::start();
     let client = Client::builder().node(&node.pb).replica_aware(true).build().unwrap();
-    let at = Location::new("b", "k");
+    let at = Bucket::new("b").key("k");
     client.put(&at, Content::text("v")).await.unwrap();
     assert!(client.get(&at).await.unwrap().is_some());
     let layout = client.layout().await.unwrap();
     assert_eq!(layout.ring_size(), 64);
     let [only] = layout.nodes() else { panic!("{layout:?}") };
     assert_eq!((&only.name[..], &only.address), (&b"quoit@127.0.0.1"[..], &node.pb));
-    assert_eq!(layout.replicas(None, b"b", b"k"), [0]);
+    assert_eq!(layout.replicas(BucketRef::untyped(b"b").key(b"k")), [0]);
     assert_eq!(client.layout().await.unwrap().tag(), layout.tag());
 
     let props = RpbBucketProps { n_val: Some(1), ..RpbBucketProps::default() };
@@ -168,13 +169,13 @@ async fn data_types_are_read_and_changed() {
     for (name, datatype) in [("maps", "map"), ("counters", "counter")] {
         node.create_type(name, &format!("{{\"datatype\":\"{datatype}\"}}"));
     }
-    let visits = Bucket::typed("counters", "visits").key("today");
+    let visits = Bucket::new("visits").typed("counters").key("today");
     assert_eq!(client.fetch(&visits).await.unwrap(), None);
     client.update_data_type(&visits, DataTypeUpdate::counter(3)).await.unwrap();
     let found = client.fetch(&visits).await.unwrap().unwrap();
     assert_eq!((found.value, found.context), (DataTypeValue::Counter(3), None));
 
-    let profile = Bucket::typed("maps", "people").key("ann");
+    let profile = Bucket::new("people").typed("maps").key("ann");
     let change = MapUpdate::new()
         .assign("name", "Ann")
         .update_set("languages", SetUpdate::new().insert("en").insert("ja"));
@@ -234,13 +235,15 @@ async fn statistics_tell_data_types_apart() {
     };
     assert!(!http_get(&node, "/metrics").contains("quoit_data_type"), "nobody has used any");
 
-    let guests = Bucket::typed("sets", "guests").key("tonight");
+    let guests = Bucket::new("guests").typed("sets").key("tonight");
     for name in ["ann", "bob", "cid"] {
         client.update_data_type(&guests, SetUpdate::new().insert(name)).await.unwrap();
     }
     client.fetch(&guests).await.unwrap().unwrap();
-    assert!(client.fetch(&Bucket::typed("sets", "guests").key("none")).await.unwrap().is_none());
-    let visitors = Bucket::typed("hlls", "visitors").key("today");
+    assert!(
+        client.fetch(&Bucket::new("guests").typed("sets").key("none")).await.unwrap().is_none()
+    );
+    let visitors = Bucket::new("visitors").typed("hlls").key("today");
     client.update_data_type(&visitors, DataTypeUpdate::hll(["ann"])).await.unwrap();
 
     let stats: serde_json::Value = serde_json::from_str(&http_get(&node, "/stats")).unwrap();
@@ -272,7 +275,7 @@ async fn large_sets_are_read_in_parts() {
     let node = Node::start();
     let client = client_of(&node);
     node.create_type("sets", "{\"datatype\":\"set\"}");
-    let guests = Bucket::typed("sets", "guests").key("ever");
+    let guests = Bucket::new("guests").typed("sets").key("ever");
     assert_eq!(client.data_type_size(&guests).await.unwrap(), None);
     assert!(!client.set_contains(&guests, "guest 7").await.unwrap());
     assert_eq!(client.data_type_page(&guests, 10, None).await.unwrap(), None);
@@ -309,7 +312,7 @@ async fn large_fields_are_read_in_parts_from_the_command_line() {
     let node = Node::start();
     let client = client_of(&node);
     node.create_type("maps", "{\"datatype\":\"map\"}");
-    let ann = Bucket::typed("maps", "people").key("ann");
+    let ann = Bucket::new("people").typed("maps").key("ann");
     for from in (0..1_200).step_by(300) {
         let names = (from..from + 300).map(|number| format!("tag {number}"));
         let tags = names.fold(SetUpdate::new(), |tags, name| tags.insert(name));
@@ -340,7 +343,7 @@ async fn folds_are_run_from_the_command_line() {
     let node = Node::start();
     let client = client_of(&node);
     for number in 0..20 {
-        let key = Location::new("b", format!("key {number:02}"));
+        let key = Bucket::new("b").key(format!("key {number:02}"));
         client.put(&key, Content::text("x".repeat(1000 * number))).await.unwrap();
     }
     let stats = node.admin(&["fold", "object-stats", "b"]);
@@ -352,8 +355,8 @@ async fn folds_are_run_from_the_command_line() {
     let erase = ["fold", "erase-keys", "b", "--to-key", "key 04"];
     assert!(node.admin(&erase).contains("5 would be changed"));
     assert!(node.admin(&[&erase[..], &["--method", "local"]].concat()).contains("5 matches"));
-    assert!(client.get(&Location::new("b", "key 04")).await.unwrap().is_none());
-    assert!(client.get(&Location::new("b", "key 05")).await.unwrap().is_some());
+    assert!(client.get(&Bucket::new("b").key("key 04")).await.unwrap().is_none());
+    assert!(client.get(&Bucket::new("b").key("key 05")).await.unwrap().is_some());
     assert_eq!(node.admin(&["fold", "status"]).lines().count(), 4);
 }
 
@@ -362,7 +365,8 @@ async fn buckets_of_all_types_are_listed_from_the_command_line() {
     let node = Node::start();
     let client = client_of(&node);
     node.create_type("deep", "{}");
-    for bucket in [Bucket::new("plain"), Bucket::typed("deep", "b 1"), Bucket::typed("deep", "b2")]
+    for bucket in
+        [Bucket::new("plain"), Bucket::new("b 1").typed("deep"), Bucket::new("b2").typed("deep")]
     {
         client.put(&bucket.key("k"), Content::text("v")).await.unwrap();
     }

@@ -1,6 +1,6 @@
 //! The Rust client against a node process, over TLS and with logins.
 use crate::node::Node;
-use quoit_client::{Client, Content, Error, Location, Login, LoginSettings};
+use quoit_client::{Bucket, Client, Content, Error, Login, LoginSettings};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -90,10 +90,10 @@ fn client(node: &Node, login: Login) -> Client {
 }
 
 async fn assert_serves(client: &Client) {
-    let at = Location::new("open", "k");
+    let at = Bucket::new("open").key("k");
     client.put(&at, Content::text("v")).await.unwrap();
     assert_eq!(client.get(&at).await.unwrap().unwrap().single().unwrap().value, "v");
-    let denied = client.get(&Location::new("closed", "k")).await.unwrap_err();
+    let denied = client.get(&Bucket::new("closed").key("k")).await.unwrap_err();
     let words = "does not have 'riak_kv.get' on default/closed";
     assert!(denied.server().unwrap().message.contains(words), "{denied}");
 }

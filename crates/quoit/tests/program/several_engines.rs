@@ -30,7 +30,7 @@ async fn bucket_types_live_in_their_engines_and_survive_restarts() {
     let mut node = Node::start_with(&SETTINGS);
     node.create_type("deep", r#"{"backend":"tree"}"#);
     node.create_type("flat", r#"{"backend":"log"}"#);
-    let buckets = ["deep", "flat", "default"].map(|name| Bucket::typed(name, "bucket"));
+    let buckets = ["deep", "flat", "default"].map(|name| Bucket::new("bucket").typed(name));
     let client = client_of(&node);
     for bucket in &buckets {
         client.put(&bucket.key("key"), Content::text("before")).await.unwrap();
