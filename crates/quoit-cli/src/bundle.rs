@@ -36,14 +36,25 @@ pub struct Extras {
     pub logs: Vec<PathBuf>,
 }
 
-/// Returns the value of a setting as the bundle may contain it: values of secret settings are replaced.
-#[must_use]
-pub fn without_secret<'v>(key: &str, value: &'v str) -> &'v str {
-    let key = key.to_ascii_lowercase();
-    if SECRETS.iter().any(|word| key.contains(word)) && !value.is_empty() {
-        "(kept back)"
-    } else {
-        value
+/// A setting and its value.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingValue<'v> {
+    /// The setting.
+    pub key: &'v str,
+    /// Its value as text.
+    pub value: &'v str,
+}
+
+impl<'v> SettingValue<'v> {
+    /// Returns the value as the bundle may contain it: values of secret settings are replaced.
+    #[must_use]
+    pub fn without_secret(self) -> &'v str {
+        let key = self.key.to_ascii_lowercase();
+        if SECRETS.iter().any(|word| key.contains(word)) && !self.value.is_empty() {
+            "(kept back)"
+        } else {
+            self.value
+        }
     }
 }
 
@@ -64,15 +75,17 @@ pub fn write(api: &Api, extras: Extras, path: &Path) -> Result<Vec<String>> {
     for (document, name) in DOCUMENTS {
         match api.get(document) {
             Ok(Answer::Done(document)) => bundle.add(name, format!("{document:#}\n").as_bytes())?,
-            Ok(Answer::Refused { message, .. }) => bundle.lacks(name, &message),
-            Err(fault) => bundle.lacks(name, &format!("{fault:#}")),
+            Ok(Answer::Refused { message: reason, .. }) => {
+                bundle.lacks(MissingFile { name, reason });
+            }
+            Err(fault) => bundle.lacks(MissingFile { name, reason: format!("{fault:#}") }),
         }
     }
     for (document, name) in TEXTS {
         match api.call(&Call { path: document.to_owned(), ..Call::default() }) {
             Ok(reply) if reply.status == 200 => bundle.add(name, &reply.body)?,
-            Ok(reply) => bundle.lacks(name, &reply.text()),
-            Err(fault) => bundle.lacks(name, &format!("{fault:#}")),
+            Ok(reply) => bundle.lacks(MissingFile { name, reason: reply.text() }),
+            Err(fault) => bundle.lacks(MissingFile { name, reason: format!("{fault:#}") }),
         }
     }
     for (name, text) in &extras.texts {
@@ -82,10 +95,16 @@ pub fn write(api: &Api, extras: Extras, path: &Path) -> Result<Vec<String>> {
         let name = format!("logs/{}", log.file_name().unwrap_or_default().to_string_lossy());
         match tail(log) {
             Ok(end) => bundle.add(&name, &end)?,
-            Err(fault) => bundle.lacks(&name, &fault.to_string()),
+            Err(fault) => bundle.lacks(MissingFile { name: &name, reason: fault.to_string() }),
         }
     }
     bundle.finish().with_context(|| format!("can't write {}", path.display()))
+}
+
+/// A file that the bundle should have, and the reason why it could not be read.
+struct MissingFile<'a> {
+    name: &'a str,
+    reason: String,
 }
 
 struct Bundle {
@@ -108,8 +127,9 @@ impl Bundle {
         Ok(())
     }
 
-    fn lacks(&mut self, name: &str, why: &str) {
-        self.missing.push_str(&format!("{name}: {why}\n"));
+    fn lacks(&mut self, file: MissingFile<'_>) {
+        let MissingFile { name, reason } = file;
+        self.missing.push_str(&format!("{name}: {reason}\n"));
     }
 
     fn finish(mut self) -> Result<Vec<String>> {
@@ -168,8 +188,9 @@ mod tests {
 
     #[test]
     fn secrets_stay_on_the_machine() {
-        assert_eq!(without_secret("cluster.token", "abc"), "(kept back)");
-        assert_eq!(without_secret("ring_size", "64"), "64");
-        assert_eq!(without_secret("tls.password", ""), "");
+        let shown = |key, value| SettingValue { key, value }.without_secret();
+        assert_eq!(shown("cluster.token", "abc"), "(kept back)");
+        assert_eq!(shown("ring_size", "64"), "64");
+        assert_eq!(shown("tls.password", ""), "");
     }
 }

@@ -26,6 +26,7 @@ pub mod format;
 pub mod local;
 pub mod names;
 pub mod output;
+mod remedy;
 pub mod requests;
 pub mod secure;
 pub mod status;

@@ -7,31 +7,41 @@ const PREFIX: &str = "QUOIT_";
 /// programs that it starts; commands that ask a node read the second one.
 const OF_TOOLS: [&str; 2] = ["QUOIT_BENCH_DIR", "QUOIT_URL"];
 
-/// The key that a variable sets, which may be unknown; `None` if the variable is not a setting.
-pub(crate) fn key(variable: &str, value: &str) -> Option<String> {
-    let name = variable.strip_prefix(PREFIX)?;
-    if OF_TOOLS.contains(&variable) || is_service_link(name, value) {
-        return None;
+/// An environment variable.
+#[derive(Clone, Copy)]
+pub(crate) struct Variable<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: &'a str,
+}
+
+impl Variable<'_> {
+    /// The key that the variable sets, which may be unknown; `None` if the variable is not a setting.
+    pub(crate) fn key(self) -> Option<String> {
+        let name = self.name.strip_prefix(PREFIX)?;
+        if OF_TOOLS.contains(&self.name) || self.is_service_link() {
+            return None;
+        }
+        Some(name.to_ascii_lowercase().replace("__", "."))
     }
-    Some(name.to_ascii_lowercase().replace("__", "."))
+
+    /// True if Kubernetes sets the variable. It does so in all pods next to a service whose name begins
+    /// with `quoit`, for the host, the ports, and for each port an address such as `tcp://10.0.0.1:8087`
+    /// with its parts.
+    fn is_service_link(self) -> bool {
+        let Some(name) = self.name.strip_prefix(PREFIX) else { return false };
+        let has = |part: &str| name.starts_with(part) || name.contains(&format!("_{part}"));
+        let is_address = self.value.contains("://");
+        let of_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| name.contains(protocol));
+        name == "SERVICE_HOST"
+            || name.ends_with("_SERVICE_HOST")
+            || has("SERVICE_PORT")
+            || (has("PORT") && (is_address || (of_port && has("PORT_"))))
+    }
 }
 
 /// The variable that sets a key.
 pub(crate) fn name(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_ascii_uppercase())
-}
-
-/// True if Kubernetes sets the variable. It does so in all pods next to a service whose name begins with
-/// `quoit`, for the host, the ports, and for each port an address such as `tcp://10.0.0.1:8087` with its
-/// parts.
-fn is_service_link(name: &str, value: &str) -> bool {
-    let has = |part: &str| name.starts_with(part) || name.contains(&format!("_{part}"));
-    let is_address = value.contains("://");
-    let of_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| name.contains(protocol));
-    name == "SERVICE_HOST"
-        || name.ends_with("_SERVICE_HOST")
-        || has("SERVICE_PORT")
-        || (has("PORT") && (is_address || (of_port && has("PORT_"))))
 }
 
 #[cfg(test)]
@@ -40,8 +50,8 @@ mod tests {
 
     #[test]
     fn two_underscores_of_a_variable_are_a_dot() {
-        let key = key("QUOIT_LISTENER__HTTP__MAIN", "127.0.0.1:0");
-        assert_eq!(key.as_deref(), Some("listener.http.main"));
+        let variable = Variable { name: "QUOIT_LISTENER__HTTP__MAIN", value: "127.0.0.1:0" };
+        assert_eq!(variable.key().as_deref(), Some("listener.http.main"));
     }
 
     #[test]
@@ -57,15 +67,18 @@ mod tests {
             ("QUOIT_HEADLESS_SERVICE_HOST", "10.0.0.2"),
             ("QUOIT_HEADLESS_PORT_8098_TCP_PORT", "8098"),
         ] {
-            assert_eq!(key(name, value), None, "{name}");
+            assert_eq!(Variable { name, value }.key(), None, "{name}");
         }
-        assert_eq!(key("QUOIT_HANDOFF__PORT", "8099").as_deref(), Some("handoff.port"));
+        let setting = Variable { name: "QUOIT_HANDOFF__PORT", value: "8099" };
+        assert_eq!(setting.key().as_deref(), Some("handoff.port"));
     }
 
     #[test]
     fn other_programs_variables_are_no_settings() {
-        assert_eq!(key("PATH", "/bin"), None);
-        assert_eq!(key("QUOIT_BENCH_DIR", "/tmp"), None);
-        assert_eq!(key("QUOIT_URL", "db1:8098"), None);
+        for (name, value) in
+            [("PATH", "/bin"), ("QUOIT_BENCH_DIR", "/tmp"), ("QUOIT_URL", "db1:8098")]
+        {
+            assert_eq!(Variable { name, value }.key(), None, "{name}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use quoit_cli::bundle::{self, Extras, without_secret};
-use quoit_cli::doctor::{self, Needs};
+use quoit_cli::bundle::{self, Extras, SettingValue};
+use quoit_cli::doctor::{self, ListenerAddress, Needs};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{Api, Format, say};
 use quoit_config::{Settings, Sources, keys};
@@ -39,12 +39,13 @@ impl DiagnosisArgs {
 
     fn needs(&self, settings: &Settings) -> Needs {
         let configured = || PathBuf::from(settings.text("platform_data_dir"));
-        let mut listeners: Vec<(String, String)> = Vec::new();
+        let mut listeners: Vec<ListenerAddress> = Vec::new();
         for family in ["listener.protobuf", "listener.http"] {
             let addresses = settings.family(family).into_iter();
-            listeners.extend(addresses.map(|address| (family.to_owned(), address)));
+            listeners.extend(addresses.map(|address| ListenerAddress { key: family, address }));
         }
-        listeners.push(("listener.internode".to_owned(), settings.internode()));
+        let (key, address) = ("listener.internode", settings.internode());
+        listeners.push(ListenerAddress { key, address });
         Needs {
             data_dir: self.data_dir.clone().unwrap_or_else(configured),
             listeners,
@@ -139,11 +140,13 @@ fn effective(settings: &Settings) -> String {
     let mut lines: Vec<String> = Vec::new();
     for key in keys().filter(|key| !key.name.contains('$')) {
         let value = settings.get(key.name).unwrap_or_default();
-        lines.push(format!("{} = {}", key.name, without_secret(key.name, value)));
+        let setting = SettingValue { key: key.name, value };
+        lines.push(format!("{} = {}", key.name, setting.without_secret()));
     }
     for (name, entry) in settings.entries().filter(|(name, _)| keys().all(|key| key.name != *name))
     {
-        lines.push(format!("{name} = {}", without_secret(name, &entry.value)));
+        let setting = SettingValue { key: name, value: &entry.value };
+        lines.push(format!("{name} = {}", setting.without_secret()));
     }
     lines.sort();
     lines.join("\n") + "\n"

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use quoit_cli::{Format, say};
-use quoit_config::{Meaning, broken_promise, meaning};
-use quoit_import::advanced_settings;
+use quoit_config::{KeyValue, Meaning, broken_promise, meaning};
+use quoit_import::{AdvancedSetting, advanced_settings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
         .into_values()
         .map(|entry| RiakSetting {
             from: entry.origin.to_string(),
-            remark: remark(&entry.key, &entry.value, memory),
+            remark: remark(KeyValue { key: &entry.key, value: &entry.value }, memory),
             key: entry.key,
             value: entry.value,
         })
@@ -101,7 +101,7 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
         let settings = advanced_settings(&text).with_context(|| path.display().to_string())?;
         lines.extend(settings.into_iter().map(|setting| RiakSetting {
             from: format!("{}:{}", path.display(), setting.line),
-            remark: advanced_remark(&setting.application, &setting.key, &setting.value),
+            remark: advanced_remark(&setting),
             key: setting.key,
             value: setting.value,
         }));
@@ -109,11 +109,12 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
     Ok(lines)
 }
 
-fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> KeyOutcome {
+fn remark(setting: KeyValue<'_>, memory_bytes: Option<u64>) -> KeyOutcome {
+    let KeyValue { key, value } = setting;
     if key == "leveldb.maximum_memory.percent" {
         return percentage(value, memory_bytes);
     }
-    if let Some(why) = broken_promise(key, value) {
+    if let Some(why) = broken_promise(setting) {
         return KeyOutcome::Refused(why.to_owned());
     }
     match meaning(key) {
@@ -171,7 +172,9 @@ fn why_without_meaning(key: &str) -> String {
     found.map_or("nothing here depends on it", |(_, why)| why).to_owned()
 }
 
-fn advanced_remark(application: &str, key: &str, value: &str) -> KeyOutcome {
+fn advanced_remark(setting: &AdvancedSetting) -> KeyOutcome {
+    let AdvancedSetting { application, key, value, .. } = setting;
+    let key = key.as_str();
     if ADVANCED.contains(&key) {
         return KeyOutcome::Kept;
     }
@@ -234,12 +237,12 @@ fn print(lines: &[RiakSetting]) {
 mod tests {
     use super::*;
 
-    fn word(key: &str, value: &str) -> String {
+    fn word(setting: KeyValue<'_>) -> String {
         let line = RiakSetting {
             from: String::new(),
-            key: key.to_owned(),
-            value: value.to_owned(),
-            remark: remark(key, value, Some(100 << 30)),
+            key: setting.key.to_owned(),
+            value: setting.value.to_owned(),
+            remark: remark(setting, Some(100 << 30)),
         };
         let document = document(&line);
         let here = match (document["key"].as_str(), document["value"].as_str()) {
@@ -264,7 +267,7 @@ mod tests {
             ("strong_consistency", "on", "refused"),
             ("rign_size", "64", "refused"),
         ] {
-            assert_eq!(word(key, value), expected, "{key}");
+            assert_eq!(word(KeyValue { key, value }), expected, "{key}");
         }
     }
 
@@ -276,9 +279,14 @@ mod tests {
             KeyOutcome::WithoutMeaning(_) => "without",
             KeyOutcome::Refused(_) => "refused",
         };
-        assert_eq!(is(advanced_remark("riak_kv", "delete_mode", "keep")), "kept");
-        assert_eq!(is(advanced_remark("riak_core", "vnode_overload_threshold", "1")), "without");
-        assert_eq!(is(advanced_remark("riak_kv", "some_hook", "mine")), "refused");
-        assert_eq!(is(advanced_remark("riak_kv", "some_hook", "false")), "without");
+        for (text, expected) in [
+            ("[{riak_kv, [{delete_mode, keep}]}].", "kept"),
+            ("[{riak_core, [{vnode_overload_threshold, 1}]}].", "without"),
+            ("[{riak_kv, [{some_hook, mine}]}].", "refused"),
+            ("[{riak_kv, [{some_hook, false}]}].", "without"),
+        ] {
+            let settings = advanced_settings(text).expect("a setting");
+            assert_eq!(is(advanced_remark(&settings[0])), expected, "{text}");
+        }
     }
 }

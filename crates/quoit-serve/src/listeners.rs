@@ -53,22 +53,22 @@ impl Listeners {
         let backlog =
             settings.integer("protobuf.backlog").and_then(|count| u32::try_from(count).ok());
         let backlog = backlog.unwrap_or(BACKLOG_DEFAULT);
-        let family = |name: &str, flag: &str| -> Result<(Vec<TcpListener>, Vec<SocketAddr>)> {
-            let texts = settings.family(name).into_iter();
-            let bound = texts.map(|text| listen(&text, backlog, name, flag));
+        let family = |source: AddressSource| -> Result<(Vec<TcpListener>, Vec<SocketAddr>)> {
+            let texts = settings.family(source.key).into_iter();
+            let bound = texts.map(|text| listen(&text, backlog, source));
             Ok(bound.collect::<Result<Vec<_>>>()?.into_iter().unzip())
         };
-        let (pb, pb_at) = family("listener.protobuf", "--pb")?;
-        let (http, http_at) = family("listener.http", "--http")?;
+        let (pb, pb_at) = family(AddressSource { key: "listener.protobuf", flag: "--pb" })?;
+        let (http, http_at) = family(AddressSource { key: "listener.http", flag: "--http" })?;
         let has_tls = settings.security().tls.is_some();
-        let of_tls = |name: &str| match has_tls {
-            true => family(name, "--set"),
+        let of_tls = |key: &'static str| match has_tls {
+            true => family(AddressSource { key, flag: "--set" }),
             false => Ok((Vec::new(), Vec::new())),
         };
         let (pb_tls, pb_tls_at) = of_tls("listener.protobuf_tls")?;
         let (https, https_at) = of_tls("listener.https")?;
-        let (node, node_at) =
-            listen(&settings.internode(), backlog, "listener.internode", "--node")?;
+        let internode = AddressSource { key: "listener.internode", flag: "--node" };
+        let (node, node_at) = listen(&settings.internode(), backlog, internode)?;
         Ok(Self {
             clients: ClientListeners { pb, http, pb_tls, https },
             node,
@@ -105,7 +105,17 @@ impl Listeners {
     }
 }
 
-fn listen(text: &str, backlog: u32, key: &str, flag: &str) -> Result<(TcpListener, SocketAddr)> {
+/// The places where the operator can set an address.
+#[derive(Clone, Copy)]
+struct AddressSource {
+    /// Key of the configuration.
+    key: &'static str,
+    /// Flag of the command line.
+    flag: &'static str,
+}
+
+fn listen(text: &str, backlog: u32, source: AddressSource) -> Result<(TcpListener, SocketAddr)> {
+    let AddressSource { key, flag } = source;
     let listener = match bind(resolve(text)?, backlog) {
         Ok(listener) => listener,
         Err(error) => {
@@ -165,7 +175,8 @@ mod tests {
     async fn an_address_that_cannot_be_listened_on_is_told_its_own_cause() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = taken.local_addr().unwrap().to_string();
-        let said = |text: &str| listen(text, 1, "listener.http", "--http").unwrap_err().to_string();
+        let source = AddressSource { key: "listener.http", flag: "--http" };
+        let said = |text: &str| listen(text, 1, source).unwrap_err().to_string();
         assert!(said(&taken).contains("another process has the port"), "{}", said(&taken));
         // An address reserved for documentation, which no machine has.
         let foreign = said("192.0.2.1:0");

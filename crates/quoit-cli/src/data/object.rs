@@ -45,7 +45,8 @@ impl Object {
         if reply.status != 300 {
             let mut sibling = Sibling { value: reply.body.clone(), ..Sibling::default() };
             for (name, value) in &reply.headers {
-                sibling.take_header(name.as_str(), &String::from_utf8_lossy(value.as_bytes()));
+                let value = &String::from_utf8_lossy(value.as_bytes());
+                sibling.take_header(HeaderField { name: name.as_str(), value });
             }
             return Ok(Self { context, siblings: vec![sibling] });
         }
@@ -60,8 +61,15 @@ impl Object {
     }
 }
 
+/// A header of an answer or of one of its parts.
+struct HeaderField<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
 impl Sibling {
-    fn take_header(&mut self, name: &str, value: &str) {
+    fn take_header(&mut self, header: HeaderField<'_>) {
+        let HeaderField { name, value } = header;
         let name = name.to_ascii_lowercase();
         match name.as_str() {
             "content-type" => self.content_type = value.to_owned(),
@@ -129,7 +137,7 @@ impl Sibling {
 fn parts(body: &[u8], boundary: &str) -> Vec<Sibling> {
     let mark = format!("\r\n--{boundary}");
     let mut siblings = Vec::new();
-    let mut starts = find_all(body, mark.as_bytes());
+    let mut starts = find_all(body, &mark);
     let Some(mut start) = starts.next() else { return siblings };
     for end in starts {
         let part = body.get(start + mark.len()..end).unwrap_or_default();
@@ -140,8 +148,8 @@ fn parts(body: &[u8], boundary: &str) -> Vec<Sibling> {
 }
 
 /// Positions at which `mark` occurs, without overlaps.
-fn find_all<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
-    let mut from = 0;
+fn find_all<'b>(body: &'b [u8], mark: &'b str) -> impl Iterator<Item = usize> + 'b {
+    let (mark, mut from) = (mark.as_bytes(), 0);
     std::iter::from_fn(move || {
         let rest = body.get(from..)?;
         let place = from + rest.windows(mark.len()).position(|window| window == mark)?;
@@ -155,14 +163,14 @@ fn sibling(part: &[u8]) -> Option<Sibling> {
     let (head, value) = match part.strip_prefix(b"\r\n") {
         Some(value) => (&[][..], value),
         None => {
-            let place = find_all(part, b"\r\n\r\n").next()?;
+            let place = find_all(part, "\r\n\r\n").next()?;
             (&part[..place], &part[place + 4..])
         }
     };
     let mut sibling = Sibling { value: value.to_vec(), ..Sibling::default() };
     for line in String::from_utf8_lossy(head).split("\r\n") {
         if let Some((name, value)) = line.split_once(':') {
-            sibling.take_header(name.trim(), value.trim());
+            sibling.take_header(HeaderField { name: name.trim(), value: value.trim() });
         }
     }
     Some(sibling)

@@ -345,44 +345,68 @@ impl Update {
             let Some((path, value)) = change.split_once('=') else {
                 bail!("'{change}' is not of the form FIELD=VALUE");
             };
-            takes_away |= put(&mut fields, path, value, change)?;
+            takes_away |= put(&mut fields, FieldChange { argument: change, path, value })?;
         }
         Ok(Self { operation: json!({"update": fields}), takes_away })
     }
 }
 
+/// A change of a field of a map.
+#[derive(Clone, Copy)]
+struct FieldChange<'c> {
+    /// The whole argument of the command.
+    argument: &'c str,
+    /// Name of the field, after those of the maps that contain it and that have not been entered yet.
+    path: &'c str,
+    /// The new value of the field, or the change of its value.
+    value: &'c str,
+}
+
+impl FieldChange<'_> {
+    /// Says that the name of the field has no known ending.
+    fn no_kind(self) -> String {
+        let Self { argument, path, .. } = self;
+        format!(
+            "'{argument}': {path} does not tell its kind: the name of a field ends in _register, _flag, \
+             _counter, _set \
+             or _map"
+        )
+    }
+}
+
 /// Adds a change to the update of a map; returns true if it disables a flag or removes an element.
-fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -> Result<bool> {
+fn put(fields: &mut Map<String, Value>, change: FieldChange<'_>) -> Result<bool> {
+    let FieldChange { argument, path, value } = change;
     if let Some((outer, inner)) = path.split_once('.') {
         if !outer.ends_with("_map") {
-            bail!("'{change}': {outer} is not the name of a map, which ends in _map");
+            bail!("'{argument}': {outer} is not the name of a map, which ends in _map");
         }
         let within = fields.entry(outer).or_insert_with(|| json!({"update": {}}));
         let Some(within) = within["update"].as_object_mut() else {
-            bail!("'{change}': {outer} is changed in two ways");
+            bail!("'{argument}': {outer} is changed in two ways");
         };
-        return put(within, inner, value, change);
+        return put(within, FieldChange { path: inner, ..change });
     }
-    let Some((_, kind)) = path.rsplit_once('_') else { bail!("{}", no_kind(change, path)) };
+    let Some((_, kind)) = path.rsplit_once('_') else { bail!("{}", change.no_kind()) };
     match kind {
         "register" => {
-            put_once(fields, path, json!({"assign": value}), change)?;
+            put_once(fields, json!({"assign": value}), change)?;
             Ok(false)
         }
         "flag" => {
             let (word, disables) = match value {
                 "true" | "on" | "enable" => ("enable", false),
                 "false" | "off" | "disable" => ("disable", true),
-                _ => bail!("'{change}': a flag is true or false"),
+                _ => bail!("'{argument}': a flag is true or false"),
             };
-            put_once(fields, path, word.into(), change)?;
+            put_once(fields, word.into(), change)?;
             Ok(disables)
         }
         "counter" => {
             let Ok(by) = value.parse::<i64>() else {
-                bail!("'{change}': a counter changes by a whole number, as in {path}=+1");
+                bail!("'{argument}': a counter changes by a whole number, as in {path}=+1");
             };
-            put_once(fields, path, json!({"increment": by}), change)?;
+            put_once(fields, json!({"increment": by}), change)?;
             Ok(false)
         }
         "set" => {
@@ -390,12 +414,12 @@ fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -
                 (Some(element), _) => ("add_all", element),
                 (_, Some(element)) => ("remove_all", element),
                 _ => bail!(
-                    "'{change}': write {path}=+{value} to add the element, {path}=-{value} to remove it"
+                    "'{argument}': write {path}=+{value} to add the element, {path}=-{value} to remove it"
                 ),
             };
             let change_of = fields.entry(path).or_insert_with(|| json!({}));
             let Some(change_of) = change_of.as_object_mut() else {
-                bail!("'{change}': {path} is changed in two ways");
+                bail!("'{argument}': {path} is changed in two ways");
             };
             if let Some(elements) =
                 change_of.entry(member).or_insert_with(|| json!([])).as_array_mut()
@@ -404,25 +428,18 @@ fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -
             }
             Ok(member == "remove_all")
         }
-        "map" => bail!("'{change}': name a field of the map, as in {path}.city_register=Paris"),
-        _ => bail!("{}", no_kind(change, path)),
+        "map" => bail!("'{argument}': name a field of the map, as in {path}.city_register=Paris"),
+        _ => bail!("{}", change.no_kind()),
     }
 }
 
 /// Adds a change of a field that a command can change only once.
-fn put_once(fields: &mut Map<String, Value>, path: &str, of: Value, change: &str) -> Result<()> {
+fn put_once(fields: &mut Map<String, Value>, of: Value, change: FieldChange<'_>) -> Result<()> {
+    let FieldChange { argument, path, .. } = change;
     if fields.insert(path.to_owned(), of).is_some() {
-        bail!("'{change}': {path} is changed twice; name each register, flag and counter once");
+        bail!("'{argument}': {path} is changed twice; name each register, flag and counter once");
     }
     Ok(())
-}
-
-fn no_kind(change: &str, path: &str) -> String {
-    format!(
-        "'{change}': {path} does not tell its kind: the name of a field ends in _register, _flag, \
-         _counter, _set \
-         or _map"
-    )
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::figures::size;
+use crate::remedy::Remedy;
 use rustix::process::{Resource, geteuid, getrlimit};
 use std::fs;
 use std::path::Path;
@@ -42,9 +43,9 @@ fn open_files_of(limit: Option<u64>, connection_count_max: u64) -> Check {
          max_connections"
     );
     if limit < OWN_FILES {
-        Check::bad(SUBJECT, found, remedy)
+        Check::bad(SUBJECT, found, Remedy::of(remedy))
     } else {
-        Check::warning(SUBJECT, found, remedy)
+        Check::warning(SUBJECT, found, Remedy::of(remedy))
     }
 }
 
@@ -59,7 +60,9 @@ pub(super) fn clock() -> Check {
     let daemons = ["chronyd", "ntpd", "ntpd-rs", "systemd-timesyn"];
     match running(&daemons) {
         Some(name) => Check::good(SUBJECT, format!("{name} runs")),
-        None => Check::warning(SUBJECT, "nothing that keeps it in step was found", remedy),
+        None => {
+            Check::warning(SUBJECT, "nothing that keeps it in step was found", Remedy::of(remedy))
+        }
     }
 }
 
@@ -92,7 +95,9 @@ fn swap_of(swaps: &str, swappiness: u64) -> Check {
         format!(
             "memory of the node may be moved to it while there is room (vm.swappiness = {swappiness})"
         ),
-        "`sysctl vm.swappiness=1`, or `swapoff -a`: an index that waits for the disk is slow",
+        Remedy::of(
+            "`sysctl vm.swappiness=1`, or `swapoff -a`: an index that waits for the disk is slow",
+        ),
     )
 }
 
@@ -108,7 +113,7 @@ pub(super) fn memory() -> Check {
         Some(bytes) if bytes < MEMORY_BYTES_MIN => Check::warning(
             SUBJECT,
             size(&bytes.into()),
-            "bitcask keeps 24 bytes of each key in memory; leveldb needs less",
+            Remedy::of("bitcask keeps 24 bytes of each key in memory; leveldb needs less"),
         ),
         Some(bytes) => Check::good(SUBJECT, size(&bytes.into())),
     }
@@ -121,8 +126,10 @@ pub(super) fn user() -> Check {
         0 => Check::warning(
             SUBJECT,
             "root",
-            "a user of its own is enough, as the packages make one: a fault of the node then can't harm \
+            Remedy::of(
+                "a user of its own is enough, as the packages make one: a fault of the node then can't harm \
              the machine",
+            ),
         ),
         id => Check::good(SUBJECT, format!("number {id}")),
     }

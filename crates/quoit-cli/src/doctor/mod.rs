@@ -4,6 +4,7 @@ mod machine;
 mod place;
 
 use crate::format::Format;
+use crate::remedy::Remedy;
 use crate::say;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -55,13 +56,22 @@ impl Check {
         Self { subject, verdict: Verdict::Unknown, found: found.into(), remedy: String::new() }
     }
 
-    fn warning(subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { subject, verdict: Verdict::Warning, found: found.into(), remedy: remedy.into() }
+    fn warning(subject: &'static str, found: impl Into<String>, remedy: Remedy) -> Self {
+        Self { subject, verdict: Verdict::Warning, found: found.into(), remedy: remedy.0 }
     }
 
-    fn bad(subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { subject, verdict: Verdict::Bad, found: found.into(), remedy: remedy.into() }
+    fn bad(subject: &'static str, found: impl Into<String>, remedy: Remedy) -> Self {
+        Self { subject, verdict: Verdict::Bad, found: found.into(), remedy: remedy.0 }
     }
+}
+
+/// An address that a node listens on.
+#[derive(Clone, Debug)]
+pub struct ListenerAddress {
+    /// The configuration key, or its first part if keys have a part for each address.
+    pub key: &'static str,
+    /// The address, as `HOST:PORT`.
+    pub address: String,
 }
 
 /// Requirements of a node that the machine must meet.
@@ -69,8 +79,8 @@ impl Check {
 pub struct Needs {
     /// Data directory of the node, which need not exist yet.
     pub data_dir: PathBuf,
-    /// Addresses that the node listens on: pairs of configuration key and address.
-    pub listeners: Vec<(String, String)>,
+    /// Addresses that the node listens on.
+    pub listeners: Vec<ListenerAddress>,
     /// Maximum number of concurrent client connections.
     pub connection_count_max: u64,
 }
@@ -86,9 +96,8 @@ pub fn examine(needs: &Needs) -> Vec<Check> {
         machine::user(),
     ];
     checks.extend(place::directory(&needs.data_dir));
-    checks.extend(
-        needs.listeners.iter().map(|(key, address)| place::listener(key, address, &needs.data_dir)),
-    );
+    checks
+        .extend(needs.listeners.iter().map(|listener| place::listener(listener, &needs.data_dir)));
     checks
 }
 
@@ -138,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_remedy_stands_below_what_it_is_for() {
-        let checks = [Check::good("clock", "in step"), Check::bad("disk", "full", "make room")];
+        let checks =
+            [Check::good("clock", "in step"), Check::bad("disk", "full", Remedy::of("make room"))];
         assert_eq!(
             lines(&checks),
             "ok    clock  in step\nBAD   disk   full\n             -> make room"

@@ -1,8 +1,9 @@
 //! Checks of a node's data directory and addresses.
 
-use super::Check;
+use super::{Check, ListenerAddress};
 use crate::figures::size;
 use crate::local::{SOCKET_FILE, with_short_path};
+use crate::remedy::Remedy;
 use quoit_seam::Mount;
 use rustix::fs::{Access, access, statvfs};
 use std::fs;
@@ -43,17 +44,17 @@ fn existing(directory: &Path) -> PathBuf {
 /// Checks permissions, free space and file system of the data directory.
 pub(super) fn directory(data_dir: &Path) -> Vec<Check> {
     let place = existing(data_dir);
-    vec![permissions(data_dir, &place), room(&place), file_system(&place)]
+    vec![permissions(data_dir), room(&place), file_system(&place)]
 }
 
-fn permissions(data_dir: &Path, place: &Path) -> Check {
+fn permissions(data_dir: &Path) -> Check {
     const SUBJECT: &str = "data directory";
-    let shown = data_dir.display();
+    let (shown, place) = (data_dir.display(), &existing(data_dir));
     if place.is_file() {
         return Check::bad(
             SUBJECT,
             format!("{} is a file", place.display()),
-            "name a directory with --data-dir",
+            Remedy::of("name a directory with --data-dir"),
         );
     }
     if access(place, Access::WRITE_OK | Access::EXEC_OK).is_err() {
@@ -61,9 +62,9 @@ fn permissions(data_dir: &Path, place: &Path) -> Check {
         return Check::bad(
             SUBJECT,
             format!("{} belongs to user {owner}, and this user can't write to it", place.display()),
-            format!(
+            Remedy::of(format!(
                 "`chown -R USER {shown}`, run the node as that user, or choose another with --data-dir"
-            ),
+            )),
         );
     }
     if !data_dir.exists() {
@@ -74,7 +75,7 @@ fn permissions(data_dir: &Path, place: &Path) -> Check {
         return Check::warning(
             SUBJECT,
             format!("{shown} has mode {mode:03o}: every user of the machine may look into it"),
-            format!("`chmod o-rwx {shown}`"),
+            Remedy::of(format!("`chmod o-rwx {shown}`")),
         );
     }
     Check::good(SUBJECT, format!("{shown} may be written, mode {mode:03o}"))
@@ -92,14 +93,14 @@ fn room(place: &Path) -> Check {
         return Check::bad(
             SUBJECT,
             found,
-            "make room, or put the data on another disk with --data-dir",
+            Remedy::of("make room, or put the data on another disk with --data-dir"),
         );
     }
     if free / (total / 100).max(1) < ROOM_PERCENT_MIN {
         return Check::warning(
             SUBJECT,
             found,
-            "merges need room of their own: keep a tenth of the disk free",
+            Remedy::of("merges need room of their own: keep a tenth of the disk free"),
         );
     }
     Check::good(SUBJECT, found)
@@ -115,7 +116,7 @@ fn file_system(place: &Path) -> Check {
         return Check::warning(
             SUBJECT,
             format!("{kind}, which may lose synced data"),
-            "put the data on a local disk with ext4 or XFS, in a container on a volume",
+            Remedy::of("put the data on a local disk with ext4 or XFS, in a container on a volume"),
         );
     }
     Check::good(SUBJECT, kind)
@@ -132,21 +133,22 @@ fn kind_of(mounts: Vec<Mount>, place: &Path) -> Option<String> {
 }
 
 /// Checks that a node can listen on an address.
-pub(super) fn listener(key: &str, address: &str, data_dir: &Path) -> Check {
+pub(super) fn listener(listener: &ListenerAddress, data_dir: &Path) -> Check {
     const SUBJECT: &str = "address";
+    let ListenerAddress { key, address } = listener;
     let shown = format!("{address} ({key})");
     let Ok(mut addresses) = address.to_socket_addrs() else {
         return Check::bad(
             SUBJECT,
             format!("{shown} is not the address of a machine"),
-            format!("write HOST:PORT in {key}"),
+            Remedy::of(format!("write HOST:PORT in {key}")),
         );
     };
     let Some(at) = addresses.next() else {
         return Check::bad(
             SUBJECT,
             format!("{shown} resolves to nothing"),
-            format!("write HOST:PORT in {key}"),
+            Remedy::of(format!("write HOST:PORT in {key}")),
         );
     };
     let fault = match TcpListener::bind(at) {
@@ -161,19 +163,25 @@ pub(super) fn listener(key: &str, address: &str, data_dir: &Path) -> Check {
         ErrorKind::AddrInUse => Check::bad(
             SUBJECT,
             format!("{shown}: another process has the port"),
-            format!("`ss -ltnp` shows which; stop it, or choose another in {key}"),
+            Remedy::of(format!("`ss -ltnp` shows which; stop it, or choose another in {key}")),
         ),
         ErrorKind::AddrNotAvailable => Check::bad(
             SUBJECT,
             format!("{shown}: this machine does not have the address"),
-            format!("choose one of its own in {key} (`ip address` shows them), or 0.0.0.0 for all"),
+            Remedy::of(format!(
+                "choose one of its own in {key} (`ip address` shows them), or 0.0.0.0 for all"
+            )),
         ),
         ErrorKind::PermissionDenied => Check::bad(
             SUBJECT,
             format!("{shown}: this user is not allowed to use the port"),
-            format!("choose one above 1023 in {key}"),
+            Remedy::of(format!("choose one above 1023 in {key}")),
         ),
-        _ => Check::bad(SUBJECT, format!("{shown}: {fault}"), format!("choose another in {key}")),
+        _ => Check::bad(
+            SUBJECT,
+            format!("{shown}: {fault}"),
+            Remedy::of(format!("choose another in {key}")),
+        ),
     }
 }
 
@@ -190,14 +198,14 @@ mod tests {
                 .expect("it is ours")
         };
         set(0o755);
-        let check = permissions(directory.path(), directory.path());
+        let check = permissions(directory.path());
         assert_eq!(check.verdict, Verdict::Warning);
         assert!(check.remedy.contains("chmod o-rwx"), "{check:?}");
         set(0o750);
-        assert_eq!(permissions(directory.path(), directory.path()).verdict, Verdict::Good);
+        assert_eq!(permissions(directory.path()).verdict, Verdict::Good);
         let missing = directory.path().join("a/b");
         assert_eq!(existing(&missing), directory.path());
-        assert_eq!(permissions(&missing, directory.path()).verdict, Verdict::Good);
+        assert_eq!(permissions(&missing).verdict, Verdict::Good);
     }
 
     #[test]
@@ -221,11 +229,15 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = taken.local_addr().expect("it has one").to_string();
         let nowhere = Path::new("/nonexistent");
-        let found = |address: &str| listener("listener.http", address, nowhere).found;
+        let check = |address: &str| {
+            let address = address.to_owned();
+            listener(&ListenerAddress { key: "listener.http", address }, nowhere)
+        };
+        let found = |address: &str| check(address).found;
         assert!(found(&address).contains("another process has the port"), "{}", found(&address));
         assert!(found("192.0.2.1:8098").contains("does not have the address"));
         assert!(found("nonsense").contains("is not the address"));
         drop(taken);
-        assert_eq!(listener("listener.http", &address, nowhere).verdict, Verdict::Good);
+        assert_eq!(check(&address).verdict, Verdict::Good);
     }
 }

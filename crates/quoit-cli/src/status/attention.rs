@@ -1,6 +1,7 @@
 //! Problems that need an operator's attention, each with the command that helps.
 
 use crate::figures::{duration, size};
+use crate::remedy::Remedy;
 use serde_json::Value;
 
 /// Free share of a disk below which space is short, in percent.
@@ -21,8 +22,8 @@ pub(super) struct Finding {
     pub(super) remedy: String,
 }
 
-fn finding(problem: impl Into<String>, remedy: impl Into<String>) -> Finding {
-    Finding { problem: problem.into(), remedy: remedy.into() }
+fn finding(problem: impl Into<String>, remedy: Remedy) -> Finding {
+    Finding { problem: problem.into(), remedy: remedy.0 }
 }
 
 /// All problems that need attention, the worst first.
@@ -33,7 +34,7 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
         let name = text(&overview["node"]);
         found.push(finding(
             format!("{name} does not serve clients: {reason}"),
-            "its log says more; `quoit doctor` checks its machine",
+            Remedy::of("its log says more; `quoit doctor` checks its machine"),
         ));
     }
     nodes.iter().for_each(|node| of_node(node, &mut found));
@@ -43,22 +44,28 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
     if overview["staged_changes"].as_u64() > Some(0) {
         found.push(finding(
             format!("{} changes of the cluster are staged but not committed", overview["staged_changes"]),
-            "`quoit admin cluster plan` shows them, then `quoit admin cluster commit`, or `quoit admin \
-             cluster clear`",
+            Remedy::of(
+                "`quoit admin cluster plan` shows them, then `quoit admin cluster commit`, or `quoit admin \
+                 cluster clear`",
+            ),
         ));
     }
     let is_away_known = nodes.iter().any(|node| node["availability"] == "down!");
     if let Some(reason) = overview["disagreement"].as_str().filter(|_| !is_away_known) {
         found.push(finding(
             format!("the members do not agree: {reason}"),
-            "this usually ends within a minute; `quoit admin ring-status` shows what is missing",
+            Remedy::of(
+                "this usually ends within a minute; `quoit admin ring-status` shows what is missing",
+            ),
         ));
     }
     links(&overview["replication"], &mut found);
     for fault in list(&overview["security"]["faults"]) {
         found.push(finding(
             format!("{}: {}", text(&overview["node"]), text(fault)),
-            "`quoit admin security status` on each node shows the details; see docs/secure-a-cluster.md",
+            Remedy::of(
+                "`quoit admin security status` on each node shows the details; see docs/secure-a-cluster.md",
+            ),
         ));
     }
     found
@@ -69,18 +76,18 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
     match text(&node["availability"]) {
         "down!" => found.push(finding(
             format!("{name} can't be reached, and is not marked as down"),
-            format!(
+            Remedy::of(format!(
                 "start it; `quoit admin down {name}` if it stays away for long, `quoit admin cluster \
                  force-replace {name} NEW` if it is gone for good"
-            ),
+            )),
         )),
         "up!" => found.push(finding(
             format!("{name} answers although it is marked as down"),
-            "it takes part again without a command; if it does not, its log says why",
+            Remedy::of("it takes part again without a command; if it does not, its log says why"),
         )),
         "up" if node["answers"] == false => found.push(finding(
             format!("{name} is up and does not tell its figures"),
-            "it may be overloaded: look at its log, and again in a moment",
+            Remedy::of("it may be overloaded: look at its log, and again in a moment"),
         )),
         _ => {}
     }
@@ -88,7 +95,7 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
     if let Some(reason) = figures["writes_refused"].as_str() {
         found.push(finding(
             format!("{name} takes no writes: {reason}"),
-            "its log names the command that helps",
+            Remedy::of("its log names the command that helps"),
         ));
     }
     disk(name, figures, found);
@@ -99,21 +106,23 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
                 "one request in a hundred takes {} or more at {name}",
                 duration(&(slow as f64 / 1e6).into())
             ),
-            "`quoit slow-log` there shows which, and where the time went",
+            Remedy::of("`quoit slow-log` there shows which, and where the time went"),
         ));
     }
     if figures["errors_per_sec"].as_f64() > Some(0.0) {
         found.push(finding(
             format!("{} requests a second fail at {name}", figures["errors_per_sec"]),
-            "`quoit slow-log` there and its log show which, and why",
+            Remedy::of("`quoit slow-log` there and its log show which, and why"),
         ));
     }
     let siblings = figures["siblings_max"].as_u64().filter(|count| *count >= SIBLINGS_MAX);
     if let Some(count) = siblings {
         found.push(finding(
             format!("an object that was read at {name} has {count} siblings"),
-            format!("`quoit admin fold find-keys TYPE/BUCKET --siblings {SIBLINGS_MAX}` finds such; writes \
-             have to send the context of a read"),
+            Remedy::of(format!(
+                "`quoit admin fold find-keys TYPE/BUCKET --siblings {SIBLINGS_MAX}` finds such; writes \
+                 have to send the context of a read"
+            )),
         ));
     }
     if let Some(bytes) =
@@ -121,7 +130,7 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
     {
         found.push(finding(
             format!("an object of {} was read at {name}", size(&bytes.into())),
-            "`quoit hot-keys` there names the largest; split them into several objects",
+            Remedy::of("`quoit hot-keys` there names the largest; split them into several objects"),
         ));
     }
 }
@@ -132,12 +141,12 @@ fn disk(name: &str, figures: &Value, found: &mut Vec<Finding>) {
     let remedy =
         "make room, or let more nodes share the data: `quoit admin cluster join` at a new node";
     if figures["disk_full"] == true {
-        found.push(finding(format!("the disk of {name} is full"), remedy));
+        found.push(finding(format!("the disk of {name} is full"), Remedy::of(remedy)));
     } else if let Some(percent) = percent.filter(|percent| *percent < ROOM_PERCENT_MIN) {
         let free = size(&figures["disk_free_bytes"]);
         found.push(finding(
             format!("the disk of {name} has {free} left, {percent:.0} % of it"),
-            remedy,
+            Remedy::of(remedy),
         ));
     }
 }
@@ -153,7 +162,7 @@ fn versions(nodes: &[Value], found: &mut Vec<Finding>) {
     if versions.len() > 1 {
         found.push(finding(
             format!("the nodes run several versions: {}", versions.join(", ")),
-            "upgrade the older ones, one after the other",
+            Remedy::of("upgrade the older ones, one after the other"),
         ));
     }
 }
@@ -173,7 +182,7 @@ fn losses(losses: &Value, found: &mut Vec<Finding>) {
         };
         found.push(finding(
             format!("{} copies of {} lost records", copy["partition_count"], text(&copy["node"])),
-            remedy,
+            Remedy::of(remedy),
         ));
     }
     let unsure = list(&losses["possibly_incomplete_partitions"]);
@@ -183,7 +192,7 @@ fn losses(losses: &Value, found: &mut Vec<Finding>) {
                 "all copies of {} partitions lost records, so that some may be gone",
                 unsure.len()
             ),
-            "restore a backup; `quoit admin accept-losses` takes note of it",
+            Remedy::of("restore a backup; `quoit admin accept-losses` takes note of it"),
         ));
     }
 }
@@ -198,7 +207,7 @@ fn transfers(transfers: &Value, nodes: &[Value], found: &mut Vec<Finding>) {
         };
         found.push(finding(
             format!("handoff is switched off at {node} ({way})"),
-            format!("`quoit admin handoff enable {way} {node}`"),
+            Remedy::of(format!("`quoit admin handoff enable {way} {node}`")),
         ));
     }
     let is_up =
@@ -210,7 +219,10 @@ fn transfers(transfers: &Value, nodes: &[Value], found: &mut Vec<Finding>) {
     if let Some(hint) = old.first() {
         found.push(finding(
             format!("{} missed more than hints could keep", text(&hint["to"])),
-            "anti-entropy brings it up to date by itself; `quoit admin aae-exchange` there begins at once",
+            Remedy::of(
+                "anti-entropy brings it up to date by itself; `quoit admin aae-exchange` there begins at \
+                 once",
+            ),
         ));
     }
 }
@@ -221,7 +233,7 @@ fn links(replication: &Value, found: &mut Vec<Finding>) {
         let nodes: Vec<&str> = list(&told["nodes"]).iter().map(text).collect();
         found.push(finding(
             format!("replication at {}: {}", nodes.join(", "), text(&told["alert"])),
-            "`quoit repl status --all` shows queues, peers and full-sync of each node",
+            Remedy::of("`quoit repl status --all` shows queues, peers and full-sync of each node"),
         ));
     }
 }

@@ -22,7 +22,7 @@ pub fn meaning(name: &str) -> Meaning {
     if let Some((_, here)) = ALIASES.iter().find(|(riak, _)| *riak == name) {
         return meaning(here);
     }
-    if let Some(key) = keys().find(|key| matches(key.name, name)) {
+    if let Some(key) = keys().find(|key| KeyPattern(key.name).matches(name)) {
         return Meaning::Key(key);
     }
     if let Some((_, of_engine)) = of_named_engine(name) {
@@ -44,16 +44,32 @@ pub(crate) fn of_named_engine(name: &str) -> Option<(&str, &str)> {
     (!engine.is_empty() && is_engines).then_some((engine, key))
 }
 
-/// True if `name` matches `pattern`, in which `$name` matches any one part.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    let (mut wanted, mut given) = (pattern.split('.'), name.split('.'));
-    loop {
-        match (wanted.next(), given.next()) {
-            (None, None) => return true,
-            (Some("$name"), Some(part)) if !part.is_empty() => {}
-            (Some(wanted), Some(given)) if wanted == given => {}
-            _ => return false,
+/// A key in which a part `$name` stands for a part that the user chooses.
+#[derive(Clone, Copy)]
+pub(super) struct KeyPattern<'a>(pub(super) &'a str);
+
+impl KeyPattern<'_> {
+    /// True if the pattern fits a key. `$name` fits any one part.
+    pub(super) fn matches(self, name: &str) -> bool {
+        let (mut wanted, mut given) = (self.0.split('.'), name.split('.'));
+        loop {
+            match (wanted.next(), given.next()) {
+                (None, None) => return true,
+                (Some("$name"), Some(part)) if !part.is_empty() => {}
+                (Some(wanted), Some(given)) if wanted == given => {}
+                _ => return false,
+            }
         }
+    }
+
+    /// The pattern, with `$name` replaced by the part that the user has chosen in a key.
+    fn with_chosen_part(self, name: &str) -> String {
+        let mut given = name.split('.');
+        let parts = self.0.split('.').map(|part| match (part, given.next()) {
+            ("$name", Some(chosen)) if !chosen.is_empty() => chosen,
+            (part, _) => part,
+        });
+        parts.collect::<Vec<_>>().join(".")
     }
 }
 
@@ -76,22 +92,12 @@ const ENGINE_KEYS: fn(&str) -> bool =
 fn nearest_of(name: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
     let all = keys().map(|key| key.name).chain(riak_keys().filter(|name| !name.ends_with('*')));
     let wanted = all.filter(|key| is_wanted(key));
-    let filled = wanted.map(|key| with_chosen_part(key, name));
+    let filled = wanted.map(|key| KeyPattern(key).with_chosen_part(name));
     filled
         .map(|key| (strsim::damerau_levenshtein(&key, name), key))
         .min()
         .filter(|(distance, _)| *distance <= name.len() / 3 + 1)
         .map(|(_, key)| key)
-}
-
-/// The pattern, with `$name` replaced by the part that the user has chosen.
-fn with_chosen_part(pattern: &str, name: &str) -> String {
-    let mut given = name.split('.');
-    let parts = pattern.split('.').map(|part| match (part, given.next()) {
-        ("$name", Some(chosen)) if !chosen.is_empty() => chosen,
-        (part, _) => part,
-    });
-    parts.collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]

@@ -30,8 +30,11 @@ pub struct Key {
     pub about: &'static str,
 }
 
-const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
-    Key { name, kind, default, about }
+/// Default of a key, as it would be written in a file; empty = not set.
+struct KeyDefault(&'static str);
+
+const fn key(name: &'static str, kind: Kind, default: KeyDefault, about: &'static str) -> Key {
+    Key { name, kind, default: default.0, about }
 }
 
 /// Every key that has an effect, by subject.

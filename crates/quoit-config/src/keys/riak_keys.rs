@@ -3,7 +3,7 @@
 //! A part `$name` of a name stands for any one part. A name that ends in `.*` stands for a family in which
 //! Quoit has no key of its own, so that a misspelt name in it can't hide a setting.
 
-use super::meaning::matches;
+use super::meaning::KeyPattern;
 
 /// Keys whose absence does not change any behaviour that users rely on.
 const WITHOUT_PROMISE: &[&str] = &[
@@ -198,14 +198,6 @@ struct UnsupportedSetting {
     broken: &'static str,
 }
 
-const fn promise(
-    name: &'static str,
-    stock: &'static str,
-    broken: &'static str,
-) -> UnsupportedSetting {
-    UnsupportedSetting { name, stock, broken }
-}
-
 const OTHER_CERTIFICATES: &str =
     "nodes get their certificates by internode.tls, not from files: see docs/secure-a-cluster.md";
 const NO_HOOKS: &str = "commit hooks are not run";
@@ -214,45 +206,49 @@ const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
 
 /// Keys that cause a warning when they are set.
 const PROMISES: &[UnsupportedSetting] = &[
-    promise("bitcask.data_root", "", OTHER_DIRECTORY),
-    promise("buckets.default.postcommit", "", NO_HOOKS),
-    promise("buckets.default.precommit", "", NO_HOOKS),
-    promise(
-        "distributed_cookie",
-        "riak",
-        "with internode.tls = both or required a node gets its certificate by it, if it has 128 bits and is \
-         no default; it keeps nobody out otherwise: keep listener.internode inside the network of the \
-         cluster",
-    ),
-    promise("handoff.ssl.certfile", "", OTHER_CERTIFICATES),
-    promise("handoff.ssl.keyfile", "", OTHER_CERTIFICATES),
-    promise(
-        "leveldb.expiration",
-        "off",
-        "records of leveldb do not expire by it: give buckets the property ttl",
-    ),
-    promise("leveldb.data_root", "", OTHER_DIRECTORY),
-    promise(
-        "leveldb.maximum_memory.percent",
-        "70",
-        "leveldb's memory is leveldb.maximum_memory, not a part of the machine's",
-    ),
-    promise("leveldb.tiered", "off", "all tables of leveldb lie below platform_data_dir"),
-    promise("leveled.data_root", "", OTHER_DIRECTORY),
-    promise("log.syslog", "off", NO_SYSLOG),
-    promise(
-        "participate_in_coverage",
-        "enabled",
-        "the node takes part in listings and index queries all the same",
-    ),
-    promise("riak_control", "off", "there is no Riak Control"),
-    promise("search", "off", "there is no search"),
-    promise(
-        "strong_consistency",
-        "off",
-        "there are no strongly consistent buckets: see docs/design/conditional-writes.md",
-    ),
-    promise("syslogger.enabled", "off", NO_SYSLOG),
+    UnsupportedSetting { name: "bitcask.data_root", stock: "", broken: OTHER_DIRECTORY },
+    UnsupportedSetting { name: "buckets.default.postcommit", stock: "", broken: NO_HOOKS },
+    UnsupportedSetting { name: "buckets.default.precommit", stock: "", broken: NO_HOOKS },
+    UnsupportedSetting {
+        name: "distributed_cookie",
+        stock: "riak",
+        broken: "with internode.tls = both or required a node gets its certificate by it, if it has 128 bits \
+                 and is no default; it keeps nobody out otherwise: keep listener.internode inside the \
+                 network of the cluster",
+    },
+    UnsupportedSetting { name: "handoff.ssl.certfile", stock: "", broken: OTHER_CERTIFICATES },
+    UnsupportedSetting { name: "handoff.ssl.keyfile", stock: "", broken: OTHER_CERTIFICATES },
+    UnsupportedSetting {
+        name: "leveldb.expiration",
+        stock: "off",
+        broken: "records of leveldb do not expire by it: give buckets the property ttl",
+    },
+    UnsupportedSetting { name: "leveldb.data_root", stock: "", broken: OTHER_DIRECTORY },
+    UnsupportedSetting {
+        name: "leveldb.maximum_memory.percent",
+        stock: "70",
+        broken: "leveldb's memory is leveldb.maximum_memory, not a part of the machine's",
+    },
+    UnsupportedSetting {
+        name: "leveldb.tiered",
+        stock: "off",
+        broken: "all tables of leveldb lie below platform_data_dir",
+    },
+    UnsupportedSetting { name: "leveled.data_root", stock: "", broken: OTHER_DIRECTORY },
+    UnsupportedSetting { name: "log.syslog", stock: "off", broken: NO_SYSLOG },
+    UnsupportedSetting {
+        name: "participate_in_coverage",
+        stock: "enabled",
+        broken: "the node takes part in listings and index queries all the same",
+    },
+    UnsupportedSetting { name: "riak_control", stock: "off", broken: "there is no Riak Control" },
+    UnsupportedSetting { name: "search", stock: "off", broken: "there is no search" },
+    UnsupportedSetting {
+        name: "strong_consistency",
+        stock: "off",
+        broken: "there are no strongly consistent buckets: see docs/design/conditional-writes.md",
+    },
+    UnsupportedSetting { name: "syslogger.enabled", stock: "off", broken: NO_SYSLOG },
 ];
 
 /// Values that switch a feature off, so that they promise nothing.
@@ -267,15 +263,25 @@ pub fn riak_keys() -> impl Iterator<Item = &'static str> {
 pub(super) fn is_riaks(name: &str) -> bool {
     riak_keys().any(|pattern| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
-        None => matches(pattern, name),
+        None => KeyPattern(pattern).matches(name),
     })
+}
+
+/// A key and the value that is set for it.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyValue<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Its value as text.
+    pub value: &'a str,
 }
 
 /// The promise of a setting that Quoit does not keep, as text. `None` if the setting promises nothing, for
 /// example because its value switches the feature off or is the one of a fresh installation.
 #[must_use]
-pub fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
-    let promise = PROMISES.iter().find(|promise| matches(promise.name, name))?;
+pub fn broken_promise(setting: KeyValue<'_>) -> Option<&'static str> {
+    let KeyValue { key, value } = setting;
+    let promise = PROMISES.iter().find(|promise| KeyPattern(promise.name).matches(key))?;
     let is_chosen = !OFF.contains(&value)
         && value != promise.stock
         // The directories in the riak.conf of a fresh installation are given by these variables.
@@ -301,15 +307,16 @@ mod tests {
 
     #[test]
     fn a_promise_is_broken_by_a_value_that_somebody_chose() {
-        assert_eq!(broken_promise("log.syslog", "on"), Some(NO_SYSLOG));
-        assert!(broken_promise("handoff.ssl.certfile", "/cert.pem").is_some());
-        for (name, value) in [
+        let broken = |key, value| broken_promise(KeyValue { key, value });
+        assert_eq!(broken("log.syslog", "on"), Some(NO_SYSLOG));
+        assert!(broken("handoff.ssl.certfile", "/cert.pem").is_some());
+        for (key, value) in [
             ("log.syslog", "off"),
             ("distributed_cookie", "riak"),
             ("bitcask.data_root", "$(platform_data_dir)/bitcask"),
             ("erlang.async_threads", "64"),
         ] {
-            assert_eq!(broken_promise(name, value), None, "{name} = {value}");
+            assert_eq!(broken(key, value), None, "{key} = {value}");
         }
     }
 }

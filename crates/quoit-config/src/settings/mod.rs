@@ -10,9 +10,10 @@ pub use security::BrokenPromise;
 pub use several::NamedStorage;
 
 use crate::keys::meaning::{Meaning, meaning, of_named_engine};
-use crate::keys::riak_keys::broken_promise;
+use crate::keys::riak_keys::{KeyValue, broken_promise};
 use crate::keys::{Key, keys};
 use crate::parse::{self, ConfigLine, Entry, Origin, ParseError};
+use crate::variables::Variable;
 use crate::{value, variables};
 use quoit_cluster::{InternodeTlsMode, VersionRange};
 use quoit_tls::nodes::{SharedSecret, WeakSecret};
@@ -142,7 +143,7 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
         None => Vec::new(),
     };
     for (name, value) in &sources.environment {
-        let Some(key) = variables::key(name, value) else { continue };
+        let Some(key) = Variable { name, value }.key() else { continue };
         let origin = Origin::Environment(name.clone());
         entries.push(Entry { key, value: value.trim().to_owned(), origin });
     }
@@ -216,7 +217,7 @@ impl Settings {
         let told = |entry: &Entry| {
             // A setting of one of several engines promises the same as the setting for all.
             let key = of_named_engine(&entry.key).map_or(entry.key.as_str(), |(_, key)| key);
-            broken_promise(key, &entry.value)
+            broken_promise(KeyValue { key, value: &entry.value })
         };
         self.ignored.iter().filter_map(move |entry| Some((entry, told(entry)?)))
     }
@@ -250,11 +251,10 @@ impl Settings {
         given
     }
 
-    /// Removes all members of a family except one.
-    pub fn keep_only(&mut self, prefix: &str, member: &str) {
-        let start = format!("{prefix}.");
-        let kept = format!("{start}{member}");
-        self.values.retain(|name, _| !name.starts_with(&start) || *name == kept);
+    /// Removes all members of a family except the key `kept`.
+    pub fn keep_only(&mut self, kept: &str) {
+        let start = kept.rfind('.').map_or(kept, |dot| &kept[..=dot]);
+        self.values.retain(|name, _| !name.starts_with(start) || name == kept);
     }
 
     /// Address of the internode listener. Riak's `handoff.ip` and `handoff.port` apply if

@@ -59,8 +59,49 @@ pub(crate) enum BucketCommand {
     },
 }
 
+/// A change of a bucket type, in the words that scripts expect.
+#[derive(Clone, Copy)]
+enum TypeChange {
+    Create,
+    Activate,
+    Update,
+    Reset,
+}
+
+impl TypeChange {
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Activate => "activate",
+            Self::Update => "update",
+            Self::Reset => "reset",
+        }
+    }
+
+    /// The verb while the change is made.
+    const fn doing(self) -> &'static str {
+        match self {
+            Self::Create => "creating",
+            Self::Activate => "activating",
+            Self::Update => "updating",
+            Self::Reset => "resetting",
+        }
+    }
+
+    /// The verb after the change was made.
+    const fn done(self) -> &'static str {
+        match self {
+            Self::Create => "created",
+            Self::Activate => "has been activated",
+            Self::Update => "updated",
+            Self::Reset => "reset",
+        }
+    }
+}
+
 /// Parses `{"props":{...}}`. The error texts are those that scripts expect.
-fn props(action: &str, name: &str, text: &str) -> Result<Value> {
+fn props(name: &str, change: TypeChange, text: &str) -> Result<Value> {
+    let action = change.verb();
     let Ok(document) = serde_json::from_str::<Value>(text) else {
         bail!("Cannot {action} bucket type {name}: invalid json");
     };
@@ -100,22 +141,22 @@ pub(crate) fn types(api: &Api, command: &TypeCommand, format: Format) -> Result<
         }
         TypeCommand::Status { name } => return status(api, name, format),
         TypeCommand::Create { name, json } => {
-            let body = props("create", name, json)?;
+            let body = props(name, TypeChange::Create, json)?;
             let answer = api.put(&format!("bucket-types/{}", segment(name)), &body)?;
-            changed(answer, format, "creating", name, "created")?;
+            changed(answer, format, TypeChange::Create, name)?;
         }
         TypeCommand::Activate { name } => {
             let answer = api.post(&format!("bucket-types/{}/activate", segment(name)), None)?;
-            changed(answer, format, "activating", name, "has been activated")?;
+            changed(answer, format, TypeChange::Activate, name)?;
         }
         TypeCommand::Update { name, json } => {
-            let body = props("update", name, json)?;
+            let body = props(name, TypeChange::Update, json)?;
             let path = format!("bucket-types/{}/update", segment(name));
-            changed(api.post(&path, Some(&body))?, format, "updating", name, "updated")?;
+            changed(api.post(&path, Some(&body))?, format, TypeChange::Update, name)?;
         }
         TypeCommand::Reset { name } => {
             let answer = api.post(&format!("bucket-types/{}/reset", segment(name)), None)?;
-            changed(answer, format, "resetting", name, "reset")?;
+            changed(answer, format, TypeChange::Reset, name)?;
         }
     }
     Ok(())
@@ -160,7 +201,8 @@ fn prop_lines(props: &Value) -> String {
 }
 
 /// Prints a change, or the node's reasons for refusing it.
-fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) -> Result<()> {
+fn changed(answer: Answer, format: Format, change: TypeChange, name: &str) -> Result<()> {
+    let doing = change.doing();
     match answer {
         Answer::Refused { error, document, message } => {
             if format == Format::Json {
@@ -179,7 +221,7 @@ fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) 
         }
         answer => {
             let answer = done(answer, format)?;
-            print(&answer, format, |_| format!("{name} {verb}"));
+            print(&answer, format, |_| format!("{name} {}", change.done()));
             Ok(())
         }
     }

@@ -93,6 +93,12 @@ struct SalvageProgress {
     told_count: u64,
 }
 
+/// Records that a salvage has saved, and their size.
+struct SavedAmount {
+    record_count: u64,
+    byte_count: u64,
+}
+
 impl SalvageProgress {
     fn new(list_path: PathBuf, format: Format) -> Self {
         let progress = Progress::on_stderr("saving", Unit::Bytes, None);
@@ -102,7 +108,7 @@ impl SalvageProgress {
     fn take(&mut self, event: &SalvageEvent<'_>) -> Result<(), StoreError> {
         match event {
             SalvageEvent::Progress { record_count, byte_count } => {
-                self.print(*record_count, *byte_count);
+                self.print(SavedAmount { record_count: *record_count, byte_count: *byte_count });
                 Ok(())
             }
             SalvageEvent::Unread(stretch) => {
@@ -126,7 +132,8 @@ impl SalvageProgress {
         }
     }
 
-    fn print(&mut self, record_count: u64, byte_count: u64) {
+    fn print(&mut self, saved: SavedAmount) {
+        let SavedAmount { record_count, byte_count } = saved;
         if self.format == Format::Human {
             return self.progress.show(byte_count, || format!("{record_count} records"));
         }

@@ -108,10 +108,10 @@ impl ServeArgs {
         let mut settings = quoit_config::load(&self.sources())?;
         // A listener on the command line replaces all configured listeners of its protocol.
         if self.pb.is_some() {
-            settings.keep_only("listener.protobuf", "command_line");
+            settings.keep_only("listener.protobuf.command_line");
         }
         if self.http.is_some() {
-            settings.keep_only("listener.http", "command_line");
+            settings.keep_only("listener.http.command_line");
         }
         Ok(settings)
     }

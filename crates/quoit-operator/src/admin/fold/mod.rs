@@ -239,7 +239,7 @@ fn begin(api: &Api, walk: &FoldArgs, wanted: Value, format: Format) -> Result<()
         super::print(&job, format, line);
         return Ok(());
     }
-    follow(api, &job["id"], &wanted, format)
+    WantedFold(&wanted).follow(api, &job["id"], format)
 }
 
 /// Runs a fold over one bucket after the other.
@@ -249,7 +249,7 @@ fn begin_all(api: &Api, walk: &FoldArgs, wanted: &Value, format: Format) -> Resu
         if format == Format::Human {
             say!("{}", plain(&job["fold"]));
         }
-        follow(api, &job["id"], &wanted, format)?;
+        WantedFold(&wanted).follow(api, &job["id"], format)?;
     }
     Ok(())
 }
@@ -320,17 +320,54 @@ fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Prints the results of a fold as they come, and its progress on a terminal.
-fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
-    let job = each_found(api, id, format, |each| match format {
-        Format::Json => say!("{each}"),
-        Format::Human => say!("{}", found_line(each, wanted)),
-    })?;
-    match format {
-        Format::Json => say!("{job}"),
-        Format::Human => say!("{}", summary(&job, wanted)),
+/// The request of a fold.
+struct WantedFold<'a>(&'a Value);
+
+impl WantedFold<'_> {
+    /// Prints the results of the fold as they come, and its progress on a terminal.
+    fn follow(&self, api: &Api, id: &Value, format: Format) -> Result<()> {
+        let job = each_found(api, id, format, |each| match format {
+            Format::Json => say!("{each}"),
+            Format::Human => say!("{}", self.found_line(each)),
+        })?;
+        match format {
+            Format::Json => say!("{job}"),
+            Format::Human => say!("{}", self.summary(&job)),
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// A line with a key and the fold's result for it. A key that is not text stays percent-encoded.
+    fn found_line(&self, found: &Value) -> String {
+        let encoded = plain(&found["key"]);
+        let key = percent_decode_str(&encoded).decode_utf8().map_or(encoded.clone(), Into::into);
+        match self.0["fold"].as_str() {
+            Some("find_keys") => format!("{}\t{key}", found["number"]),
+            _ => format!("{}\t{key}", plain(&found["vclock"])),
+        }
+    }
+
+    /// The final state of the fold.
+    fn summary(&self, job: &Value) -> String {
+        let mut lines = Vec::new();
+        if self.0["fold"] == "object_stats" {
+            lines.push(format!("records   {}", job["looked_at"]));
+            lines.push(format!("bytes     {}", size(&job["looked_at_bytes"])));
+            let bars = |name: &str| job[name].as_object().cloned().unwrap_or_default();
+            for (order, count) in bars("sizes") {
+                let least = 10u64.checked_pow(order.parse().unwrap_or(0)).unwrap_or(u64::MAX);
+                lines.push(format!("from {:>8}   {count}", size(&json!(least))));
+            }
+            for (siblings, count) in bars("siblings") {
+                lines.push(format!("siblings {siblings:>4}   {count}"));
+            }
+        }
+        if self.0["method"] == "count" {
+            lines.push(format!("{} would be changed; --method local does it", job["matches"]));
+        }
+        lines.push(line(job));
+        lines.join("\n")
+    }
 }
 
 /// Passes the results of a fold to `take` as they come, and shows its progress on a terminal. Returns the
@@ -365,16 +402,6 @@ fn each_found(
     }
 }
 
-/// A line with a key and the fold's result for it. A key that is not text stays percent-encoded.
-fn found_line(found: &Value, wanted: &Value) -> String {
-    let encoded = plain(&found["key"]);
-    let key = percent_decode_str(&encoded).decode_utf8().map_or(encoded.clone(), Into::into);
-    match wanted["fold"].as_str() {
-        Some("find_keys") => format!("{}\t{key}", found["number"]),
-        _ => format!("{}\t{key}", plain(&found["vclock"])),
-    }
-}
-
 /// A fold in one line.
 fn line(job: &Value) -> String {
     format!(
@@ -387,25 +414,4 @@ fn line(job: &Value) -> String {
         job["failed"],
         duration(&job["elapsed_secs"]),
     )
-}
-
-fn summary(job: &Value, wanted: &Value) -> String {
-    let mut lines = Vec::new();
-    if wanted["fold"] == "object_stats" {
-        lines.push(format!("records   {}", job["looked_at"]));
-        lines.push(format!("bytes     {}", size(&job["looked_at_bytes"])));
-        let bars = |name: &str| job[name].as_object().cloned().unwrap_or_default();
-        for (order, count) in bars("sizes") {
-            let least = 10u64.checked_pow(order.parse().unwrap_or(0)).unwrap_or(u64::MAX);
-            lines.push(format!("from {:>8}   {count}", size(&json!(least))));
-        }
-        for (siblings, count) in bars("siblings") {
-            lines.push(format!("siblings {siblings:>4}   {count}"));
-        }
-    }
-    if wanted["method"] == "count" {
-        lines.push(format!("{} would be changed; --method local does it", job["matches"]));
-    }
-    lines.push(line(job));
-    lines.join("\n")
 }
