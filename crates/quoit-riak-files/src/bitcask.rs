@@ -119,11 +119,11 @@ impl BitcaskScan {
                 source.seek(offset.min(source.len()))?;
             }
             let path: Arc<Path> = path.as_path().into();
-            let position = |at| Position::at_byte(&path, at, before_bytes + at);
+            let position = |at| Position::at_byte(at, &path, before_bytes + at);
             if is_cut_short(&path, source.len())? {
                 let what =
                     "the data file ends before records that its hint file lists: they are lost";
-                let damage = Damage::new(&path, source.len(), 0, what);
+                let damage = Damage::new(&path, source.len(), what);
                 if visit(Finding::Damage(damage), &position(source.at())).is_break() {
                     return Ok(());
                 }
@@ -223,7 +223,7 @@ fn shown(path: &Arc<Path>, record: Record) -> Finding {
             file: Arc::clone(path),
             offset: record.at,
         }),
-        Err(fault) => Finding::Damage(Damage::new(path, record.at, 0, fault.to_string())),
+        Err(fault) => Finding::Damage(Damage::new(path, record.at, fault.to_string())),
     }
 }
 
@@ -250,7 +250,7 @@ fn scan(
                     false => "the file ends in the midst of a record",
                 };
                 source.seek(at + len)?;
-                let damage = Damage::new(source.path(), at, len, what);
+                let damage = Damage::new(source.path(), at, what).with_len(len);
                 Err(BadPiece { damage, is_torn })
             }
         };

@@ -17,8 +17,14 @@ pub struct Damage {
 }
 
 impl Damage {
-    pub(crate) fn new(file: &Path, offset: u64, len: u64, what: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), offset, len, what: what.into() }
+    /// Damage from an offset on, of unknown length.
+    pub(crate) fn new(file: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), offset, len: 0, what: what.into() }
+    }
+
+    /// The damage with the length of its piece.
+    pub(crate) fn with_len(self, len: u64) -> Self {
+        Self { len, ..self }
     }
 }
 

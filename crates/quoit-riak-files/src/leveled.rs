@@ -87,12 +87,9 @@ impl LeveledScan {
                         ["cdb", "pnd"].map(|suffix| folder.join(format!("{name}.{suffix}")));
                     match found.iter().find(|path| path.is_file()) {
                         Some(path) => files.push(path.clone()),
-                        None => damage.push(Damage::new(
-                            &found[0],
-                            0,
-                            0,
-                            "the manifest's file is missing",
-                        )),
+                        None => {
+                            damage.push(Damage::new(&found[0], 0, "the manifest's file is missing"))
+                        }
                     }
                 }
                 files
@@ -149,7 +146,7 @@ impl LeveledScan {
                     return ControlFlow::Continue(());
                 }
                 shown_at = end;
-                visit(seen, &Position::at_byte(&path, end, before_bytes + end))
+                visit(seen, &Position::at_byte(end, &path, before_bytes + end))
             };
             if scan(&mut source, start, &mut show)?.is_break() {
                 return Ok(());
@@ -195,7 +192,7 @@ fn manifest_names(
     let Some((_, path)) = newest else { return Ok(None) };
     let names = names_in(&read_file(&path)?);
     if names.is_none() {
-        damage.push(Damage::new(&path, 0, 0, "the manifest can't be read; all files are taken"));
+        damage.push(Damage::new(&path, 0, "the manifest can't be read; all files are taken"));
     }
     Ok(names)
 }
@@ -244,7 +241,7 @@ fn shown(path: &Arc<Path>, record: LedgerRecord) -> Finding {
             file: Arc::clone(path),
             offset: record.at,
         }),
-        Err(what) => Finding::Damage(Damage::new(path, record.at, 0, what)),
+        Err(what) => Finding::Damage(Damage::new(path, record.at, what)),
     }
 }
 
@@ -256,8 +253,8 @@ fn scan(
     show: &mut dyn FnMut(Result<LedgerRecord, Damage>, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, RiakFilesError> {
     let Some(tables) = source.take(TABLES_BYTES)? else {
-        let damage =
-            Damage::new(source.path(), 0, source.len(), "the file ends before its first record");
+        let damage = Damage::new(source.path(), 0, "the file ends before its first record")
+            .with_len(source.len());
         // A new journal is empty; a finished one has at least the positions of its tables.
         let is_begun = source.len() == 0 && source.path().extension().is_some_and(|is| is == "pnd");
         return Ok(if is_begun {
@@ -269,7 +266,7 @@ fn scan(
     let (end, is_damaged) = end_of_records(&tables, source.len());
     if is_damaged {
         let what = "the places of the hash tables contradict each other; most of them are believed";
-        if show(Err(Damage::new(source.path(), 0, 0, what)), source.at()).is_break() {
+        if show(Err(Damage::new(source.path(), 0, what)), source.at()).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
@@ -282,18 +279,14 @@ fn scan(
             Ok(Some(record)) => Ok(record),
             Ok(None) => continue,
             Err(Broken::Skipped(what)) => {
-                Err(Damage::new(source.path(), at, source.at() - at, what))
+                Err(Damage::new(source.path(), at, what).with_len(source.at() - at))
             }
             Err(Broken::NoEnd) => {
                 // The position of the next record is unknown.
                 let len = end - at;
                 source.seek(end)?;
-                Err(Damage::new(
-                    source.path(),
-                    at,
-                    len,
-                    "a record is damaged: its sizes lead nowhere",
-                ))
+                Err(Damage::new(source.path(), at, "a record is damaged: its sizes lead nowhere")
+                    .with_len(len))
             }
         };
         if show(found, source.at()).is_break() {

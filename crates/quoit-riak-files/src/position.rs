@@ -28,7 +28,7 @@ pub(crate) enum Place {
 }
 
 impl Position {
-    pub(crate) fn at_byte(file: &Arc<Path>, offset: u64, bytes: u64) -> Self {
+    pub(crate) fn at_byte(offset: u64, file: &Arc<Path>, bytes: u64) -> Self {
         Self { place: Place::Byte { file: Arc::clone(file), offset }, bytes }
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let file: Arc<Path> = Path::new("1.bitcask.data").into();
         let positions = [
             Position::default(),
-            Position::at_byte(&file, 17, 99),
+            Position::at_byte(17, &file, 99),
             Position::behind(Bytes::from_static(b"\0\xffk"), 7),
         ];
         for position in positions {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_walk_begins_anew_when_the_file_of_its_position_is_gone() {
         let files = ["p/1.bitcask.data".into(), "p/2.bitcask.data".into()];
-        let at = |name: &str| Position::at_byte(&Path::new(name).into(), 17, 17);
+        let at = |name: &str| Position::at_byte(17, &Path::new(name).into(), 17);
         assert_eq!(at("2.bitcask.data").in_files(&files), (1, 17));
         assert_eq!(at("3.bitcask.data").in_files(&files), (0, 0));
     }

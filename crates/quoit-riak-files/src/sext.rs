@@ -97,17 +97,19 @@ mod tests {
         (0..text.len()).step_by(2).map(digit).collect()
     }
 
-    fn name(bucket_type: &'static str, bucket: &'static str, key: &'static str) -> BitcaskKey {
-        let part = |text: &'static str| Bytes::from_static(text.as_bytes());
-        BitcaskKey { bucket_type: part(bucket_type), bucket: part(bucket), key: part(key) }
+    /// The record TYPE/BUCKET/KEY.
+    fn name(path: &'static str) -> BitcaskKey {
+        let mut parts = path.split('/').map(|part| Bytes::from_static(part.as_bytes()));
+        let mut part = || parts.next().expect("three parts");
+        BitcaskKey { bucket_type: part(), bucket: part(), key: part() }
     }
 
     #[test]
     fn keys_of_objects_are_names() {
         let untyped = hex("10000000030cb7800812b1000812b58008");
-        assert_eq!(record_of(&untyped), Some(name("default", "b", "k")));
+        assert_eq!(record_of(&untyped), Some(name("default/b/k")));
         let typed = hex("10000000030cb78008100000000212ba000812b1000812b58008");
-        assert_eq!(record_of(&typed), Some(name("t", "b", "k")));
+        assert_eq!(record_of(&typed), Some(name("t/b/k")));
     }
 
     #[test]

@@ -53,13 +53,18 @@ fn encoded(name: &[u8]) -> String {
     percent_encode(name, NAME).to_string()
 }
 
+/// Time limits of requests.
+#[derive(Clone, Copy)]
+pub(crate) struct HttpTimeouts {
+    /// Limit of opening a connection.
+    pub(crate) connect: Duration,
+    /// Limit of a whole request.
+    pub(crate) request: Duration,
+}
+
 impl HttpPeer {
-    pub(crate) fn new(
-        address: &str,
-        login: Option<&Login>,
-        connect: Duration,
-        limit: Duration,
-    ) -> Self {
+    pub(crate) fn new(address: &str, login: Option<&Login>, limits: HttpTimeouts) -> Self {
+        let HttpTimeouts { connect, request: limit } = limits;
         let config = Agent::config_builder()
             .timeout_connect(Some(connect))
             .http_status_as_error(false)
@@ -292,7 +297,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
         let hour = Duration::from_secs(3_600);
-        let mut peer = HttpPeer::new(&address, None, hour, hour);
+        let limits = HttpTimeouts { connect: hour, request: hour };
+        let mut peer = HttpPeer::new(&address, None, limits);
         let (told, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let peer = peer.within(Duration::from_millis(50));

@@ -1,7 +1,7 @@
 //! A connection to a peer, over either protocol.
 
 use crate::error::PeerError;
-use crate::http::HttpPeer;
+use crate::http::{HttpPeer, HttpTimeouts};
 use crate::pb::PbPeer;
 use crate::queue_lengths::QueueLengths;
 use crate::side::{BucketName, RecordClock, Side};
@@ -77,7 +77,8 @@ impl RiakPeer {
                 Inner::Pb(within(CONNECT_TIMEOUT, PbPeer::connect(address, login)).await?)
             }
             RiakProtocol::Http => {
-                Inner::Http(HttpPeer::new(address, login, CONNECT_TIMEOUT, QUEUE_TIMEOUT))
+                let limits = HttpTimeouts { connect: CONNECT_TIMEOUT, request: QUEUE_TIMEOUT };
+                Inner::Http(HttpPeer::new(address, login, limits))
             }
         }))
     }

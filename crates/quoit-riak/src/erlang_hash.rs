@@ -29,7 +29,7 @@ pub(crate) struct TermHasher(u32);
 impl TermHasher {
     /// Feeds the head of a tuple with `arity` elements, which have to follow.
     pub(crate) const fn tuple(&mut self, arity: u32) {
-        self.words(arity, 0, constant(9));
+        self.words([arity, 0], constant(9));
     }
 
     /// Feeds the end of a list, after its elements. Lists of small integers have another form in
@@ -38,7 +38,7 @@ impl TermHasher {
         if self.0 == 0 {
             self.0 = EMPTY_LIST;
         } else {
-            self.words(LIST_END, 0, constant(2));
+            self.words([LIST_END, 0], constant(2));
         }
     }
 
@@ -51,7 +51,7 @@ impl TermHasher {
     /// Feeds an integer that is not negative.
     pub(crate) fn integer(&mut self, integer: u64) {
         if integer <= SMALL_MAX {
-            self.words(low_u32(integer), 0, RATIO);
+            self.words([low_u32(integer), 0], RATIO);
         } else {
             self.digits(&[integer]);
         }
@@ -60,7 +60,7 @@ impl TermHasher {
     /// Feeds an integer of 2^27 or more by its 64-bit digits, lowest first.
     pub(crate) fn digits(&mut self, digits: &[u64]) {
         for digit in digits {
-            self.words(low_u32(*digit), (digit >> 32) as u32, constant(11));
+            self.words([low_u32(*digit), (digit >> 32) as u32], constant(11));
         }
     }
 
@@ -69,7 +69,7 @@ impl TermHasher {
         self.0 & RANGE_MASK
     }
 
-    const fn words(&mut self, low: u32, high: u32, constant: u32) {
+    const fn words(&mut self, [low, high]: [u32; 2], constant: u32) {
         let [_, _, mixed] = mix([constant.wrapping_add(low), constant.wrapping_add(high), self.0]);
         self.0 = mixed;
     }

@@ -78,11 +78,8 @@ impl Tree {
 
     /// Adds a record, or removes it again.
     pub fn toggle(&mut self, entry: TreeEntry) {
-        self.toggle_leaf(entry.segment % self.size.segment_count(), entry.value);
-    }
-
-    fn toggle_leaf(&mut self, number: u32, value: u32) {
-        debug_assert!(number < self.size.segment_count(), "leaf {number} of a {} tree", self.size);
+        let number = entry.segment % self.size.segment_count();
+        let value = entry.value;
         if value == 0 {
             return;
         }
@@ -100,8 +97,8 @@ impl Tree {
     /// If the sizes differ.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.size, other.size, "trees of two sizes are not merged");
-        for (number, value) in &other.leaves {
-            self.toggle_leaf(*number, *value);
+        for (segment, value) in &other.leaves {
+            self.toggle(TreeEntry { segment: *segment, value: *value });
         }
     }
 

@@ -94,21 +94,14 @@ pub(super) fn read_logs(
         for logged in records(&read_file(path)?) {
             match logged {
                 Logged::Damaged { at, len } => {
-                    damage.push(Damage::new(
-                        path,
-                        at as u64,
-                        len as u64,
-                        "a piece of the log is damaged",
-                    ));
+                    damage.push(
+                        Damage::new(path, at as u64, "a piece of the log is damaged")
+                            .with_len(len as u64),
+                    );
                 }
                 Logged::Record { at, bytes } => {
                     if !read_batch(&bytes.into(), &file, at as u64, &mut entries) {
-                        damage.push(Damage::new(
-                            path,
-                            at as u64,
-                            0,
-                            "a batch of the log is damaged",
-                        ));
+                        damage.push(Damage::new(path, at as u64, "a batch of the log is damaged"));
                     }
                 }
             }

@@ -93,7 +93,7 @@ impl LevelDbScan {
             }
         }
         for path in runs.iter().flatten().filter(|path| !path.is_file()) {
-            damage.push(Damage::new(path, 0, 0, missing(path)));
+            damage.push(Damage::new(path, 0, missing(path)));
         }
         let counts =
             |number: u64| number >= version.log_number || number == version.previous_log_number;
@@ -189,7 +189,6 @@ fn current_version(
         damage.push(Damage::new(
             &current,
             0,
-            0,
             "CURRENT can't be read; all tables and logs are taken",
         ));
         return Ok(None);
@@ -199,7 +198,6 @@ fn current_version(
         damage.push(Damage::new(
             &current,
             0,
-            0,
             "CURRENT names no manifest; all tables and logs are taken",
         ));
         return Ok(None);
@@ -208,7 +206,6 @@ fn current_version(
     if version.is_none() {
         damage.push(Damage::new(
             &path,
-            0,
             0,
             "the manifest is damaged; all tables and logs are taken",
         ));

@@ -53,7 +53,9 @@ impl Table {
         let file = File::open(path).map_err(RiakFilesError::io(path))?;
         let len = file.metadata().map_err(RiakFilesError::io(path))?.len();
         let mut lost = |at, what: &str| {
-            damage.push(Damage::new(path, at, len, format!("{what}: all of the table is lost")));
+            damage.push(
+                Damage::new(path, at, format!("{what}: all of the table is lost")).with_len(len),
+            );
             Ok(None)
         };
         let Some(at) = len.checked_sub(FOOTER_BYTES as u64) else {
@@ -89,12 +91,11 @@ impl Table {
                     let entry = |(key, value)| self.entry(&key, value, handle.at);
                     self.entries = entries.into_iter().rev().filter_map(entry).collect();
                 }
-                None => damage.push(Damage::new(
-                    &self.path,
-                    handle.at,
-                    handle.len,
-                    "a block is damaged: its records are lost, and older versions may appear instead",
-                )),
+                None => {
+                    let what = "a block is damaged: what is in it is lost, and older versions may be shown \
+                                instead";
+                    damage.push(Damage::new(&self.path, handle.at, what).with_len(handle.len));
+                }
             }
         }
     }

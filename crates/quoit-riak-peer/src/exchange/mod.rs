@@ -144,7 +144,8 @@ async fn compare_all(
     sleep(plan.pause).await;
     let own = local.tree_clocks(local_n_val, &segments, plan.modified_secs).await?;
     let other = remote.tree_clocks(remote_n_val, &segments, plan.modified_secs).await?;
-    Ok(compare_clocks(own, other, differing_count, segments.len()))
+    let state = SyncState::Differs { differing_count, compared_count: segments.len() };
+    Ok(ClocksOfSides { local: own, remote: other }.compare(state))
 }
 
 async fn compare_bucket(
@@ -181,7 +182,8 @@ async fn compare_bucket(
     sleep(plan.pause).await;
     let own = local.range_clocks(bucket, &filter).await?;
     let other = remote.range_clocks(bucket, &filter).await?;
-    Ok(compare_clocks(own, other, leaves.len(), compared_count))
+    let state = SyncState::Differs { differing_count: leaves.len(), compared_count };
+    Ok(ClocksOfSides { local: own, remote: other }.compare(state))
 }
 
 /// Intersects the parts that have differed so far with the parts that differ now.
@@ -211,27 +213,29 @@ fn tree_of(size: TreeSize, branches: Vec<(u32, Bytes)>) -> Result<Tree, PeerErro
     Ok(tree)
 }
 
-/// Decides for each record which side is ahead. If neither is, this side counts as ahead.
-fn compare_clocks(
+/// The clocks of both sides in the compared segments.
+struct ClocksOfSides {
     local: Vec<RecordClock>,
     remote: Vec<RecordClock>,
-    differing_count: usize,
-    compared_count: usize,
-) -> Differences {
-    let state = SyncState::Differs { differing_count, compared_count };
-    let mut found = Differences::none(state);
-    let name = |record: &RecordClock| (record.bucket.clone(), record.key.clone());
-    let mut others: BTreeMap<_, RecordClock> =
-        remote.into_iter().map(|record| (name(&record), record)).collect();
-    for own in local {
-        match others.remove(&name(&own)) {
-            Some(other) if other.clock == own.clock => {}
-            Some(other) if other.clock.descends(&own.clock) => found.remote_ahead.push(other),
-            Some(_) | None => found.local_ahead.push(own),
+}
+
+impl ClocksOfSides {
+    /// Decides for each record which side is ahead. If neither is, this side counts as ahead.
+    fn compare(self, state: SyncState) -> Differences {
+        let mut found = Differences::none(state);
+        let name = |record: &RecordClock| (record.bucket.clone(), record.key.clone());
+        let mut others: BTreeMap<_, RecordClock> =
+            self.remote.into_iter().map(|record| (name(&record), record)).collect();
+        for own in self.local {
+            match others.remove(&name(&own)) {
+                Some(other) if other.clock == own.clock => {}
+                Some(other) if other.clock.descends(&own.clock) => found.remote_ahead.push(other),
+                Some(_) | None => found.local_ahead.push(own),
+            }
         }
+        found.remote_ahead.extend(others.into_values());
+        found
     }
-    found.remote_ahead.extend(others.into_values());
-    found
 }
 
 #[cfg(test)]
