@@ -95,7 +95,7 @@ pub fn open(
         refuse_riak_data(data_dir)?;
     }
     if is_new_node {
-        engines::refuse_orphaned_data(data_dir, &data_dir.join(CONTROL_FILE))?;
+        engines::refuse_orphaned_data(data_dir, CONTROL_FILE)?;
     }
     let control = Arc::new(open_control(data_dir, node_name, addresses, settings)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());

@@ -56,9 +56,9 @@ mod set {
     pub(super) fn all() -> bool {
         let processors = std::thread::available_parallelism().map_or(HEAPS_MIN, usize::from);
         let heaps_max = i32::try_from(processors.max(HEAPS_MIN)).unwrap_or(i32::MAX);
-        one(libc::M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
-            && one(libc::M_TRIM_THRESHOLD, KEPT_BYTES)
-            && one(libc::M_ARENA_MAX, heaps_max)
+        AllocatorParameter(libc::M_MMAP_THRESHOLD).set(LARGE_BLOCK_BYTES)
+            && AllocatorParameter(libc::M_TRIM_THRESHOLD).set(KEPT_BYTES)
+            && AllocatorParameter(libc::M_ARENA_MAX).set(heaps_max)
     }
 
     #[expect(unsafe_code, reason = "the C library has no other way to it")]
@@ -68,12 +68,18 @@ mod set {
         unsafe { libc::malloc_trim(0) };
     }
 
-    #[expect(unsafe_code, reason = "the C library has no other way to it")]
-    fn one(name: i32, value: i32) -> bool {
-        // SAFETY: `mallopt` takes two integers by value, keeps no pointer, and takes the allocator's own
-        // lock while it stores them. The names are glibc's. A value that it cannot use, such as a
-        // threshold above half of the largest heap of a thread, is refused with 0 and changes nothing.
-        unsafe { libc::mallopt(name, value) == 1 }
+    /// A parameter of glibc's allocator, by its number.
+    struct AllocatorParameter(i32);
+
+    impl AllocatorParameter {
+        /// Returns false if the allocator refuses the value.
+        #[expect(unsafe_code, reason = "the C library has no other way to it")]
+        fn set(&self, value: i32) -> bool {
+            // SAFETY: `mallopt` takes two integers by value, keeps no pointer, and takes the allocator's
+            // own lock while it stores them. The names are glibc's. A value that it cannot use, such as a
+            // threshold above half of the largest heap of a thread, is refused with 0 and changes nothing.
+            unsafe { libc::mallopt(self.0, value) == 1 }
+        }
     }
 }
 

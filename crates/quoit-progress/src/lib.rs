@@ -49,9 +49,19 @@ impl Unit {
     }
 }
 
+/// An amount of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkAmount {
+    /// The part that is done.
+    pub done: u64,
+    /// All of the work.
+    pub total: u64,
+}
+
 /// Returns a bar that is filled in proportion to the amount that is done.
 #[must_use]
-pub fn bar(done: u64, total: u64) -> String {
+pub fn bar(amount: WorkAmount) -> String {
+    let WorkAmount { done, total } = amount;
     let filled = u128::from(done.min(total)) * u128::from(BAR_WIDTH) / u128::from(total.max(1));
     let bar = (0..u128::from(BAR_WIDTH)).map(|at| if at < filled { '#' } else { '.' });
     format!("[{}]", bar.collect::<String>())
@@ -138,8 +148,10 @@ impl<W: Write> Progress<W> {
                     left if left.is_finite() => format!("{} left", duration(left)),
                     _ => "time left unknown".to_owned(),
                 };
-                let bar =
-                    if self.is_terminal { format!("{} ", bar(done, total)) } else { String::new() };
+                let bar = match self.is_terminal {
+                    true => format!("{} ", bar(WorkAmount { done, total })),
+                    false => String::new(),
+                };
                 let (amount, all) = (self.unit.amount(done), self.unit.amount(total));
                 format!("{work} {bar}{percent:3} %  {amount} of {all}  {rate}  {left}")
             }

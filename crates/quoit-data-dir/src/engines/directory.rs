@@ -27,7 +27,7 @@ pub(super) fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
 
 /// Refuses to start with data but without the control plane's file. A new file would give the data another
 /// number of partitions and lose all bucket types, although the start would seem to succeed.
-pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &Path) -> Result<()> {
+pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &str) -> Result<()> {
     if let Some(storage) = with_data(data_dir)?.first() {
         bail!(
             "{} has data, but {} is missing, which holds the node's identity, its ring_size and its bucket \
@@ -35,7 +35,7 @@ pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &Path) -> Resu
              --data-dir and, in a cluster, another name, join it, and let it take this one's place: `quoit \
              admin cluster force-replace THIS-NODE NEW-NODE`",
             of(data_dir, *storage).display(),
-            control_file.display()
+            data_dir.join(control_file).display()
         );
     }
     Ok(())
@@ -129,10 +129,10 @@ mod tests {
     fn data_of_any_engine_without_its_control_file_is_refused() {
         for name in ["leveldb", "leveled", "innostore"] {
             let directory = directory_with(&[name]);
-            let text = refuse_orphaned_data(directory.path(), Path::new("control.redb"));
+            let text = refuse_orphaned_data(directory.path(), "control.redb");
             let text = text.unwrap_err().to_string();
             assert!(text.contains(name) && text.contains("control.redb is missing"), "{text}");
         }
-        refuse_orphaned_data(directory_with(&[]).path(), Path::new("control.redb")).unwrap();
+        refuse_orphaned_data(directory_with(&[]).path(), "control.redb").unwrap();
     }
 }

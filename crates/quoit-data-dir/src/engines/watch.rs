@@ -1,7 +1,7 @@
 //! Progress of opening a store: a bar on a terminal, otherwise log lines. Also extends the start timeout of
 //! systemd.
 
-use quoit_progress::{Progress, Unit};
+use quoit_progress::{Progress, Unit, WorkAmount};
 use quoit_store::OpeningWatch;
 use sd_notify::NotifyState;
 use std::io::IsTerminal;
@@ -39,7 +39,8 @@ impl Shown {
 }
 
 impl ShownOpening {
-    fn show(&self, work: &'static str, unit: Unit, done: u64, total: u64) {
+    fn show(&self, work: &'static str, unit: Unit, amount: WorkAmount) {
+        let WorkAmount { done, total } = amount;
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if done >= total {
             // The line is removed before the next log line is written.
@@ -70,11 +71,12 @@ impl ShownOpening {
 
 impl OpeningWatch for ShownOpening {
     fn log_read(&self, done_bytes: u64, total_bytes: u64) {
-        self.show("reading the log", Unit::Bytes, done_bytes, total_bytes);
+        let amount = WorkAmount { done: done_bytes, total: total_bytes };
+        self.show("reading the log", Unit::Bytes, amount);
     }
 
     fn partitions_rebuilt(&self, done_count: u64, total_count: u64) {
-        let unit = Unit::Items("partitions");
-        self.show("making the indexes again", unit, done_count, total_count);
+        let amount = WorkAmount { done: done_count, total: total_count };
+        self.show("making the indexes again", Unit::Items("partitions"), amount);
     }
 }

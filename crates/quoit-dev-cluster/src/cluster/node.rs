@@ -53,7 +53,7 @@ impl NodePlace {
     ) -> Result<Self> {
         let dir = base_dir.join(format!("dev{number}"));
         let listen = match base_port {
-            Some(base_port) => fixed_addresses(base_port, number)?,
+            Some(base_port) => BasePort(base_port).addresses_of(number)?,
             None => last_addresses(&dir).map(|address| free_or_any(&address)),
         };
         let (name, settings) = (name(number), settings.to_vec());
@@ -105,15 +105,21 @@ fn last_record(dir: &Path) -> PathBuf {
     dir.join("last.json")
 }
 
-/// Addresses with ten ports for each node, as in a development cluster of Riak: 7 for Protocol Buffers, 8
-/// for HTTP, 9 for other nodes.
-fn fixed_addresses(base_port: u16, number: u16) -> Result<[String; 3]> {
-    let port = |last: u16| {
-        let port = number.checked_mul(10).and_then(|tens| base_port.checked_add(tens + last));
-        port.with_context(|| format!("--base-port {base_port} leaves no ports for node {number}"))
-    };
-    let address = |last: u16| port(last).map(|port| format!("127.0.0.1:{port}"));
-    Ok([address(7)?, address(8)?, address(9)?])
+/// The port to which the numbers of the nodes' ports are added.
+struct BasePort(u16);
+
+impl BasePort {
+    /// The addresses of the node with this number. Each node has ten ports, as in a development cluster of
+    /// Riak: 7 for Protocol Buffers, 8 for HTTP, 9 for other nodes.
+    fn addresses_of(&self, number: u16) -> Result<[String; 3]> {
+        let base = self.0;
+        let port = |last: u16| {
+            let port = number.checked_mul(10).and_then(|tens| base.checked_add(tens + last));
+            port.with_context(|| format!("--base-port {base} leaves no ports for node {number}"))
+        };
+        let address = |last: u16| port(last).map(|port| format!("127.0.0.1:{port}"));
+        Ok([address(7)?, address(8)?, address(9)?])
+    }
 }
 
 /// The addresses of the last start, so that clients find the nodes again.
@@ -268,9 +274,9 @@ mod tests {
 
     #[test]
     fn fixed_ports_are_ten_for_each_node() {
-        let addresses = fixed_addresses(10_000, 3).unwrap();
+        let addresses = BasePort(10_000).addresses_of(3).unwrap();
         assert_eq!(addresses, ["127.0.0.1:10037", "127.0.0.1:10038", "127.0.0.1:10039"]);
-        assert!(fixed_addresses(65_500, 4).is_err());
+        assert!(BasePort(65_500).addresses_of(4).is_err());
     }
 
     #[test]
