@@ -1,7 +1,7 @@
 //! Healing of a node that was down under load: how much hinted handoff delivers at its return, and how much
 //! is left to anti-entropy.
 
-use crate::live::{LiveCluster, LiveOptions};
+use crate::live::{LiveCluster, LiveOptions, LoadSpan};
 use anyhow::{Result, ensure};
 use clap::Args;
 
@@ -53,8 +53,9 @@ pub(crate) fn away(options: &AwayOptions) -> Result<()> {
          records repaired by exchanges | get / put p99 ms: before | away | healing | after |"
     );
     println!("|{}", "---|".repeat(9));
-    let p99s = |from: u64, to: u64| {
-        format!("{:.2} / {:.2}", load.p99_ms("get", from, to), load.p99_ms("put", from, to))
+    let p99s = |after_s: u64, until_s: u64| {
+        let span = LoadSpan { after_s, until_s };
+        format!("{:.2} / {:.2}", load.p99_ms("get", span), load.p99_ms("put", span))
     };
     let repaired = after.keys_repaired - before.keys_repaired;
     println!(

@@ -3,7 +3,7 @@
 //! flight on each.
 
 use crate::report::{median, spread};
-use crate::servers::{self, Running};
+use crate::servers::{self, NodeProgram, Running};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Deserialize;
@@ -22,6 +22,17 @@ const TICKS_PER_S: f64 = 100.0;
 struct DriverAt {
     name: &'static str,
     address: SocketAddr,
+}
+
+/// A run of the load generator.
+#[derive(Clone, Copy)]
+struct ClientLoad<'a> {
+    /// Name of the run and of its files.
+    name: &'a str,
+    /// Generator of the keys' integers, without its end.
+    keys: &'static str,
+    /// The only operation, as the driver calls it.
+    operation: &'static str,
 }
 
 /// Options of the comparison.
@@ -62,13 +73,14 @@ struct SummaryClient {
 
 impl ClientOptions {
     /// Runs the load generator, and returns its processor time per operation, in microseconds.
-    fn bench(&self, dir: &Path, at: DriverAt, name: &str, keys: &str, mix: &str) -> Result<f64> {
+    fn bench(&self, dir: &Path, at: DriverAt, load: ClientLoad<'_>) -> Result<f64> {
+        let ClientLoad { name, keys, operation } = load;
         let config = dir.join(format!("{name}.config"));
         let text = format!(
             "{{mode, max}}. {{concurrent, {CONNECTIONS}}}. {{client_threads, 1}}.
              {{driver, {}}}. {{value_generator, {{fixed_bin, {VALUE_BYTES}}}}}.
              {{key_generator, {{int_to_bin_bigendian, {{{keys}, {}}}}}}}.
-             {{operations, [{{{mix}, 1}}]}}.",
+             {{operations, [{{{operation}, 1}}]}}.",
             at.name, self.keys
         );
         std::fs::write(&config, text)?;
@@ -118,19 +130,23 @@ fn children_cpu_s() -> Result<f64> {
 /// Runs the comparison round by round, and prints the ratio.
 pub(crate) fn client(options: &ClientOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&options.dir)?;
-    let (node, _) = servers::quoit(&options.quoit, &dir.path().join("data"), &[])?;
+    let program = NodeProgram { binary: &options.quoit, set: &[] };
+    let (node, _) = servers::quoit(program, &dir.path().join("data"))?;
     let redis = servers::redis(dir.path())?.context("redis-server is not installed")?;
-    let (path, keys) = (dir.path(), "uniform_int");
+    let path = dir.path();
     let pb = DriverAt { name: "riakc_pb", address: node.address };
     let http = DriverAt { name: "http_raw", address: node.http.context("a node without HTTP")? };
-    options.bench(path, pb, "fill", "partitioned_sequential_int, 1", "put")?;
+    let fill = ClientLoad { name: "fill", keys: "partitioned_sequential_int, 1", operation: "put" };
+    options.bench(path, pb, fill)?;
     // The two drivers store the same key under different record names.
-    options.bench(path, http, "fill-http", "partitioned_sequential_int, 1", "update")?;
+    options.bench(path, http, ClientLoad { name: "fill-http", operation: "update", ..fill })?;
     options.redis_benchmark(&redis, "set", options.keys * 10)?;
     let (mut ours, mut over_http, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds {
-        ours.push(options.bench(path, pb, &format!("get-{round}"), keys, "get")?);
-        over_http.push(options.bench(path, http, &format!("http-{round}"), keys, "get")?);
+        let (pb_name, http_name) = (format!("get-{round}"), format!("http-{round}"));
+        let gets = ClientLoad { name: &pb_name, keys: "uniform_int", operation: "get" };
+        ours.push(options.bench(path, pb, gets)?);
+        over_http.push(options.bench(path, http, ClientLoad { name: &http_name, ..gets })?);
         theirs.push(options.redis_benchmark(&redis, "get", options.operations)?);
     }
     let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();

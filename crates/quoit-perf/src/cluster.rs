@@ -17,8 +17,8 @@ const RIAK_US: u32 = 2484;
 /// single node.
 pub(crate) fn cluster(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
-    let (one, _) = servers::quoit(&common.quoit, &dir.path().join("one"), &common.set)?;
-    let three = DevCluster::start(&common.quoit, dir.path(), NODE_COUNT, &common.set)?;
+    let (one, _) = servers::quoit(common.program(), &dir.path().join("one"))?;
+    let three = DevCluster::start(common.program(), dir.path(), NODE_COUNT)?;
     let targets = [one.target(), three.target()];
     for target in &targets {
         fill(common, target)?;

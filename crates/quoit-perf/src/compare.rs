@@ -6,7 +6,7 @@ use crate::echo::Sizes;
 use crate::link::Transport;
 use crate::protocol::Exchange;
 use crate::report::{Row, interleave, median, print, spread};
-use crate::servers::{self, Running};
+use crate::servers::{self, NodeProgram, Running};
 use anyhow::{Context, Result};
 use bytes::{Bytes, BytesMut};
 use std::net::SocketAddr;
@@ -16,6 +16,16 @@ const CONNECTIONS: usize = 50;
 const DURABLE_CONNECTIONS: usize = 64;
 
 impl Common {
+    /// The measured program with the settings of the command line.
+    pub(crate) fn program(&self) -> NodeProgram<'_> {
+        self.program_with(&self.set)
+    }
+
+    /// The measured program with these settings instead of those of the command line.
+    pub(crate) fn program_with<'a>(&'a self, set: &'a [String]) -> NodeProgram<'a> {
+        NodeProgram { binary: &self.quoit, set }
+    }
+
     pub(crate) fn load(&self, exchange: Exchange) -> Load {
         Load {
             exchange,
@@ -102,7 +112,7 @@ pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) 
 /// Prints the processor time per operation, compared with the echo server and Redis.
 pub(crate) fn cpu(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
+    let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     let redis = servers::redis(dir.path())?;
     if redis.is_none() {
@@ -176,7 +186,7 @@ fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
 /// Prints the rate of synced puts, compared with a bare log writer on the same disk.
 pub(crate) fn durable(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
+    let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     let put = common.put(None);
     let sizes = common.sizes(node.address, &put)?;
     let writer = servers::echo(sizes, Some(dir.path().join("bare.log")))?;
@@ -239,7 +249,7 @@ fn prepare(common: &Common, data: &Path, policy: &str) -> Result<Running> {
     set.push("bitcask.merge_check_interval=1s".into());
     set.push("bitcask.merge.triggers.fragmentation=10".into());
     set.push("bitcask.merge.thresholds.fragmentation=5".into());
-    let (node, _) = servers::quoit(&common.quoit, data, &set)?;
+    let (node, _) = servers::quoit(common.program_with(&set), data)?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     let mut overwrite = common.load(common.put(Some(0)));
     overwrite.operations = common.keys * 3;

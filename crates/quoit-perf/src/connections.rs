@@ -104,7 +104,7 @@ pub(crate) fn connections(options: &ConnectionOptions) -> Result<()> {
     let (mut idle_rows, mut active_rows) = (Vec::new(), Vec::new());
     for protocol in Protocol::all(common) {
         let data_dir = dir.path().join(protocol.name.replace(' ', "-"));
-        let (node, _) = servers::quoit(&common.quoit, &data_dir, &options.settings())?;
+        let (node, _) = servers::quoit(common.program_with(&options.settings()), &data_dir)?;
         common.fill(&node, node.address, common.put(Some(0)))?;
         let address = protocol.address(&node)?;
         let mut idle = IdleConnections::default();

@@ -9,6 +9,7 @@ use crate::report::{median, spread};
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, ensure};
 use bytes::BytesMut;
+use quoit_model::props::Datatype;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -60,8 +61,9 @@ impl Line {
 pub(crate) fn data_types(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let data = dir.path().join("data");
-    let (node, _) = servers::quoit(&common.quoit, &data, &common.set)?;
-    for (name, datatype) in [("sets", "set"), ("maps", "map"), ("counters", "counter")] {
+    let (node, _) = servers::quoit(common.program(), &data)?;
+    let types = [("sets", Datatype::Set), ("maps", Datatype::Map), ("counters", Datatype::Counter)];
+    for (name, datatype) in types {
         make_type(common, &node, name, datatype)?;
     }
     for (size, record) in SIZES {
@@ -214,9 +216,9 @@ fn resident_peak_bytes(pid: u32) -> Result<u64> {
     Ok(kib.context("VmHWM in /proc/PID/status")? * 1024)
 }
 
-fn make_type(common: &Common, node: &Running, name: &str, datatype: &str) -> Result<()> {
+fn make_type(common: &Common, node: &Running, name: &str, datatype: Datatype) -> Result<()> {
     let url = format!("http://{}", node.http.context("a node has an HTTP listener")?);
-    let props = format!("{{\"props\":{{\"datatype\":\"{datatype}\"}}}}");
+    let props = format!("{{\"props\":{{\"datatype\":\"{}\"}}}}", datatype.as_str());
     for arguments in [&["create", name, &props][..], &["activate", name]] {
         let status = Command::new(&common.quoit)
             .args(["admin", "--url", &url, "bucket-type"])

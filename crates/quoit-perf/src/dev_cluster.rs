@@ -3,6 +3,7 @@
 use crate::admin::is_settled;
 use crate::drive::Target;
 use crate::link::Transport;
+use crate::servers::NodeProgram;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -34,17 +35,12 @@ struct Ready {
 
 impl DevCluster {
     /// Starts a cluster of that many nodes with their data below `dir`.
-    pub(crate) fn start(
-        binary: &Path,
-        dir: &Path,
-        node_count: usize,
-        set: &[String],
-    ) -> Result<Self> {
+    pub(crate) fn start(program: NodeProgram<'_>, dir: &Path, node_count: usize) -> Result<Self> {
         let ready = dir.join("cluster.ready");
-        let mut command = Command::new(binary);
+        let mut command = Command::new(program.binary);
         command.arg("dev-cluster").arg(node_count.to_string());
         command.arg("--base-dir").arg(dir.join("nodes")).arg("--ready-file").arg(&ready);
-        for setting in set {
+        for setting in program.set {
             command.args(["--set", setting]);
         }
         let started = Instant::now();

@@ -1,6 +1,6 @@
 //! Latencies of requests when a node of a cluster is killed under load.
 
-use crate::live::{LiveCluster, LiveOptions};
+use crate::live::{LiveCluster, LiveOptions, LoadSpan};
 use crate::report::median;
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -38,9 +38,13 @@ pub(crate) fn failover(options: &FailoverOptions) -> Result<()> {
         live.kill(options.nodes)?;
         load.run_for(options.live.quiet_s.max(SHOWN_S + 1));
         let wrong = load.end()?;
-        let p99 = |from, to| (load.p99_ms("get", from, to), load.p99_ms("put", from, to));
-        let mut row = vec![p99(died.saturating_sub(options.live.quiet_s), died)];
-        row.extend((died..died + SHOWN_S).map(|second| p99(second, second + 1)));
+        let p99 = |span| (load.p99_ms("get", span), load.p99_ms("put", span));
+        let quiet_from = died.saturating_sub(options.live.quiet_s);
+        let mut row = vec![p99(LoadSpan { after_s: quiet_from, until_s: died })];
+        row.extend(
+            (died..died + SHOWN_S)
+                .map(|second| p99(LoadSpan { after_s: second, until_s: second + 1 })),
+        );
         let wrong = if wrong.is_empty() { "nothing".to_owned() } else { wrong.join("; ") };
         println!("| {round} | {rate:.0} | {} | {wrong} |", cells(&row));
         all.push(row);

@@ -6,7 +6,7 @@
 //! reported separately from those in which data move. For the same reason a larger cluster is slower here
 //! even without transfers. Each step therefore has a quiet time before and after it.
 
-use crate::live::{LiveCluster, LiveLoad, LiveOptions};
+use crate::live::{LiveCluster, LiveLoad, LiveOptions, LoadSpan};
 use crate::report::median;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -96,7 +96,7 @@ fn grow(
         println!(
             "| {now} to {then} | {} | {} | {:.1} | {} | {} | {} | {} |",
             copies_moved(&plan),
-            fewest_copies(ring_size, now as u64, *then as u64),
+            fewest_copies(ring_size, GrowthStep { now: now as u64, then: *then as u64 }),
             (bytes_after - bytes_before) as f64 / 1e6,
             ends[1] - ends[0],
             ends[2] - ends[1],
@@ -134,10 +134,10 @@ fn print_medians(nodes: &[usize], rounds: &[Vec<LatencyGrowth>]) {
 
 /// The 99th percentiles of four phases that end at these seconds. The first phase has `quiet_s` seconds.
 fn p99s_ms(load: &LiveLoad, operation: &str, ends: [u64; 4], quiet_s: u64) -> [f64; 4] {
-    let mut from = ends[0].saturating_sub(quiet_s);
-    ends.map(|to| {
-        let p99_ms = load.p99_ms(operation, from, to);
-        from = to;
+    let mut after_s = ends[0].saturating_sub(quiet_s);
+    ends.map(|until_s| {
+        let p99_ms = load.p99_ms(operation, LoadSpan { after_s, until_s });
+        after_s = until_s;
         p99_ms
     })
 }
@@ -152,8 +152,16 @@ fn copies_moved(plan: &Value) -> u64 {
     transfers.filter_map(|each| each["partitions"].as_u64()).sum()
 }
 
+/// Numbers of nodes before and after a step of the growth.
+#[derive(Clone, Copy)]
+struct GrowthStep {
+    now: u64,
+    then: u64,
+}
+
 /// The lowest number of copies that must move to give the new nodes fair shares.
-fn fewest_copies(ring_size: u64, now: u64, then: u64) -> u64 {
+fn fewest_copies(ring_size: u64, step: GrowthStep) -> u64 {
+    let GrowthStep { now, then } = step;
     (ring_size * N_VAL.min(then) / then) * (then - now)
 }
 
@@ -163,8 +171,9 @@ mod tests {
 
     #[test]
     fn the_fewest_copies_are_the_whole_shares_of_the_new_nodes() {
-        assert_eq!(fewest_copies(64, 3, 5), 2 * 38);
-        assert_eq!(fewest_copies(256, 3, 5), 2 * 153);
-        assert_eq!(fewest_copies(64, 1, 2), 64);
+        let two_more = GrowthStep { now: 3, then: 5 };
+        assert_eq!(fewest_copies(64, two_more), 2 * 38);
+        assert_eq!(fewest_copies(256, two_more), 2 * 153);
+        assert_eq!(fewest_copies(64, GrowthStep { now: 1, then: 2 }), 64);
     }
 }

@@ -132,7 +132,7 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let set: Vec<String> =
         BUDGET.into_iter().map(str::to_owned).chain(common.set.iter().cloned()).collect();
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &set)?;
+    let (node, _) = servers::quoit(common.program_with(&set), &dir.path().join("data"))?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     put_large(options, &node)?;
     let load = Load {
@@ -182,7 +182,7 @@ fn put_large(options: &HostileOptions, node: &Running) -> Result<()> {
 
 /// Starts a node that is attacked while another one is measured.
 fn control(options: &HostileOptions, data_dir: &Path, set: &[String]) -> Result<Running> {
-    let (node, _) = servers::quoit(&options.common.quoit, data_dir, set)?;
+    let (node, _) = servers::quoit(options.common.program_with(set), data_dir)?;
     put_large(options, &node)?;
     Ok(node)
 }

@@ -9,7 +9,7 @@
 use crate::Common;
 use crate::drive::{Load, Target, drive};
 use crate::protocol::Exchange;
-use crate::servers::{self, Running};
+use crate::servers::{self, NodeProgram, Running};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -117,11 +117,12 @@ impl CountedLoad<'_> {
         let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
         let set = of_one_thread(&self.set);
         if let Some(filled) = self.filled {
-            copy(filled, &data)?;
+            DirectoryCopy { from: filled, to: &data }.make()?;
         }
         let mut callgrind = vec!["--instr-atstart=no"];
         callgrind.extend(options);
-        let node = servers::quoit_counted(self.binary, &data, &set, &counts, &callgrind)?;
+        let program = NodeProgram { binary: self.binary, set: &set };
+        let node = servers::quoit_counted(program, &data, &callgrind, &counts)?;
         if self.filled.is_none() {
             common.fill(&node, node.address, common.put(Some(0)))?;
         }
@@ -134,19 +135,29 @@ impl CountedLoad<'_> {
     }
 }
 
-/// Copies a directory with its subdirectories. Sockets are left out.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
-        let entry = entry?;
-        let (kind, copied) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            copy(&entry.path(), &copied)?;
-        } else if kind.is_file() {
-            std::fs::copy(entry.path(), copied)?;
+/// A copy of a directory with its subdirectories. Sockets are left out.
+struct DirectoryCopy<'a> {
+    from: &'a Path,
+    to: &'a Path,
+}
+
+impl DirectoryCopy<'_> {
+    fn make(&self) -> Result<()> {
+        let Self { from, to } = self;
+        std::fs::create_dir_all(to)?;
+        let entries =
+            std::fs::read_dir(from).with_context(|| format!("reading {}", from.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let (kind, copied) = (entry.file_type()?, to.join(entry.file_name()));
+            if kind.is_dir() {
+                DirectoryCopy { from: &entry.path(), to: &copied }.make()?;
+            } else if kind.is_file() {
+                std::fs::copy(entry.path(), copied)?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Settings of a node with one thread that serves requests.
@@ -164,7 +175,8 @@ pub(crate) fn count_work(
 ) -> Result<u64> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
-    let node = servers::quoit_counted(binary, &data, &of_one_thread(set), &counts, &[])?;
+    let program = NodeProgram { binary, set: &of_one_thread(set) };
+    let node = servers::quoit_counted(program, &data, &[], &counts)?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     work(&node, &data)?;
     node.stop()?;

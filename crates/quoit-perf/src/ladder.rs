@@ -11,6 +11,7 @@ use crate::echo::Sizes;
 use crate::mesh::Mesh;
 use crate::processors;
 use crate::protocol::Exchange;
+use crate::servers::NodeProgram;
 use crate::summary::RunSummary;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -116,7 +117,8 @@ fn mesh_us(options: &LadderOptions, node_count: usize) -> Result<f64> {
 
 fn step(options: &LadderOptions, node_count: usize) -> Result<(Step, Step)> {
     let dir = tempfile::tempdir_in(&options.dir)?;
-    let cluster = DevCluster::start(&options.quoit, dir.path(), node_count, &options.set)?;
+    let program = NodeProgram { binary: &options.quoit, set: &options.set };
+    let cluster = DevCluster::start(program, dir.path(), node_count)?;
     run(options, &cluster, dir.path(), "warm-up", true, options.warm_up_s)?;
     let aware = run(options, &cluster, dir.path(), "aware", true, options.duration_s)?;
     let any = run(options, &cluster, dir.path(), "any", false, options.duration_s)?;

@@ -7,7 +7,7 @@ use crate::Common;
 use crate::drive::{Measured, Target, incompressible};
 use crate::echo::Sizes;
 use crate::processors;
-use crate::protocol::key;
+use crate::protocol::{find_bytes, key};
 use crate::report::{median, spread};
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, bail, ensure};
@@ -150,7 +150,7 @@ impl LargeClient {
     fn read_http(&mut self, status: &str, value_bytes: usize) -> Result<()> {
         let mut buffer = [0; 4096];
         let head_bytes = loop {
-            if let Some(at) = find(&self.answer, b"\r\n\r\n") {
+            if let Some(at) = find_bytes(&self.answer, b"\r\n\r\n") {
                 break at + 4;
             }
             ensure!(self.answer.len() <= HEAD_BYTES_MAX, "{} has no end", self.shown());
@@ -171,10 +171,6 @@ impl LargeClient {
     fn shown(&self) -> String {
         String::from_utf8_lossy(&self.answer[..self.answer.len().min(100)]).into_owned()
     }
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 /// Makes `operations` exchanges on one connection.
@@ -277,7 +273,7 @@ fn print(rows: &[LargeRow; 2], value_bytes: usize) {
 pub(crate) fn large(options: &LargeOptions) -> Result<()> {
     let common = &options.common;
     let dir = tempfile::tempdir_in(&common.dir)?;
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
+    let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     println!("| value bytes | what | CPU us/op | vs. echo | p50 us | p99 us |");
     println!("|---|---|---|---|---|---|");
     for value_bytes in VALUE_BYTES {

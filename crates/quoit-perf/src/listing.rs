@@ -134,7 +134,7 @@ fn gets(common: &Common, node: &Running, duration: Duration) -> Result<Measured>
 /// Fills a node, lists its buckets and keys, and repeats the listing beside gets.
 pub(crate) fn listing(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
+    let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     fill(&node, common.keys, common.value_bytes)?;
     // The records that gets read are in another bucket.
     let mut of_gets = common.clone();

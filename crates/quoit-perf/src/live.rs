@@ -4,7 +4,7 @@ use crate::admin::{admin, is_settled};
 use crate::drive::Target;
 use crate::link::Transport;
 use crate::report::median;
-use crate::servers::{self, Running};
+use crate::servers::{self, NodeProgram, Running};
 use crate::summary::RunSummary;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -117,7 +117,8 @@ impl<'o> LiveCluster<'o> {
         let mut set = self.options.set.clone();
         set.extend([format!("nodename=live{number}@127.0.0.1"), "log.level=error".to_owned()]);
         let data = self.dir.join(format!("live{number}"));
-        let (node, _) = servers::quoit(&self.options.quoit, &data, &set)?;
+        let program = NodeProgram { binary: &self.options.quoit, set: &set };
+        let (node, _) = servers::quoit(program, &data)?;
         self.nodes[number - 1] = Some(node);
         Ok(())
     }
@@ -256,7 +257,7 @@ impl<'o> LiveCluster<'o> {
         if let Some(rate) = self.options.rate {
             return Ok(rate);
         }
-        let mut load = self.load("max", "max")?;
+        let mut load = self.load(None)?;
         sleep(Duration::from_secs(self.options.max_s));
         load.end()?;
         Ok(RunSummary::read(&load.results)?.successful_per_s / 2.0)
@@ -264,10 +265,15 @@ impl<'o> LiveCluster<'o> {
 
     /// Starts the load in an open loop.
     pub(crate) fn load_at(&self, rate: f64) -> Result<LiveLoad> {
-        self.load("load", &format!("{{open_rate, {}}}", rate.round().max(1.0)))
+        self.load(Some(rate))
     }
 
-    fn load(&self, name: &str, mode: &str) -> Result<LiveLoad> {
+    /// Starts the load in an open loop of this many operations per second, or as fast as possible.
+    fn load(&self, rate: Option<f64>) -> Result<LiveLoad> {
+        let (name, mode) = match rate {
+            Some(rate) => ("load", format!("{{open_rate, {}}}", rate.round().max(1.0))),
+            None => ("max", "max".to_owned()),
+        };
         let LiveOptions { workers, keys, value_bytes, any_node, .. } = self.options;
         let config = self.dir.join(format!("{name}.config"));
         let text = format!(
@@ -297,6 +303,15 @@ impl<'o> LiveCluster<'o> {
 pub(crate) struct LiveLoad {
     child: Child,
     results: PathBuf,
+}
+
+/// Consecutive seconds of a load.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadSpan {
+    /// The second before the first one.
+    pub(crate) after_s: u64,
+    /// The last second.
+    pub(crate) until_s: u64,
 }
 
 /// One second of one operation.
@@ -355,10 +370,11 @@ impl LiveLoad {
         rows.collect()
     }
 
-    /// The median of the 99th percentiles of the seconds after `from` up to `to`, in milliseconds.
-    pub(crate) fn p99_ms(&self, operation: &str, from: u64, to: u64) -> f64 {
+    /// The median of the 99th percentiles of these seconds, in milliseconds.
+    pub(crate) fn p99_ms(&self, operation: &str, span: LoadSpan) -> f64 {
         let seconds = self.seconds(operation).into_iter();
-        let within = seconds.filter(|each| each.second > from && each.second <= to);
+        let within =
+            seconds.filter(|each| each.second > span.after_s && each.second <= span.until_s);
         median(within.map(|each| each.p99_us / 1e3).collect())
     }
 }

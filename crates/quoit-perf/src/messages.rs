@@ -9,6 +9,7 @@ use crate::drive::{Load, drive};
 use crate::metrics::gauges;
 use crate::processors;
 use crate::protocol::Exchange;
+use crate::servers::NodeProgram;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
@@ -117,7 +118,8 @@ pub(crate) fn messages(options: &MessageOptions) -> Result<()> {
 
 fn count(options: &MessageOptions, node_count: usize) -> Result<()> {
     let dir = tempfile::tempdir_in(&options.dir)?;
-    let cluster = DevCluster::start(&options.quoit, dir.path(), node_count, &options.set)?;
+    let program = NodeProgram { binary: &options.quoit, set: &options.set };
+    let cluster = DevCluster::start(program, dir.path(), node_count)?;
     let put = Exchange::PbPut { value_bytes: options.value_bytes, dw: None };
     let load = |exchange: Exchange, connections_per_node: usize| Load {
         exchange,

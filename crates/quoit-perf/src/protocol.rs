@@ -113,20 +113,20 @@ impl Exchange {
                 4 + u32::from_be_bytes(*bytes.first_chunk::<4>()?) as usize
             }
             Self::HttpGet | Self::HttpGetAs(_) => {
-                let head = find(bytes, b"\r\n\r\n")? + 4;
+                let head = find_bytes(bytes, b"\r\n\r\n")? + 4;
                 let name = b"content-length: ";
                 let lower = bytes[..head].to_ascii_lowercase();
-                let start = find(&lower, name)? + name.len();
+                let start = find_bytes(&lower, name)? + name.len();
                 let digits = lower[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 let length = std::str::from_utf8(&lower[start..start + digits]).ok()?;
                 head + length.parse::<usize>().ok()?
             }
             Self::RedisGet => {
-                let line = find(bytes, b"\r\n")? + 2;
+                let line = find_bytes(bytes, b"\r\n")? + 2;
                 let length = std::str::from_utf8(&bytes[1..line - 2]).ok()?;
                 line + length.parse::<usize>().ok()? + 2
             }
-            Self::RedisSet { .. } => find(bytes, b"\r\n")? + 2,
+            Self::RedisSet { .. } => find_bytes(bytes, b"\r\n")? + 2,
         };
         (bytes.len() >= total).then_some(total)
     }
@@ -148,6 +148,7 @@ impl Exchange {
     }
 }
 
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+/// The first position at which these bytes are found.
+pub(crate) fn find_bytes<const N: usize>(text: &[u8], wanted: &[u8; N]) -> Option<usize> {
+    text.windows(N).position(|window| window == wanted)
 }

@@ -77,7 +77,7 @@ pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     let common = &options.common;
     ensure!(options.away < options.nodes, "one node at least has to stay");
     let dir = tempfile::tempdir_in(&common.dir)?;
-    let cluster = DevCluster::start(&common.quoit, dir.path(), options.nodes, &common.set)?;
+    let cluster = DevCluster::start(common.program(), dir.path(), options.nodes)?;
     let mut live = common.load(common.put(Some(0)));
     live.sequential = true;
     live.operations = common.keys;

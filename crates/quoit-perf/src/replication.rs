@@ -49,7 +49,7 @@ pub(crate) fn replication(options: &ReplicationOptions) -> Result<()> {
         let settings = settings.iter().map(|setting| (*setting).to_owned());
         let settings: Vec<String> = settings.chain(common.set.iter().cloned()).collect();
         let data: &Path = &dir.path().join(name);
-        Ok::<_, anyhow::Error>(servers::quoit(&common.quoit, data, &settings)?.0)
+        Ok::<_, anyhow::Error>(servers::quoit(common.program_with(&settings), data)?.0)
     };
     let source = start(
         "source",
@@ -63,7 +63,7 @@ pub(crate) fn replication(options: &ReplicationOptions) -> Result<()> {
     let sink = start("sink", &["transfer_rate=0"])?;
     let pair = Pair { options, source, sink };
     let keys = common.keys;
-    let fill = Load { operations: keys, sequential: true, ..pair.puts(0, keys, 0) };
+    let fill = Load { operations: keys, sequential: true, ..pair.puts(keys) };
     drive(&pair.source.target(), &fill)?;
     println!("{keys} records with values of {} bytes\n", common.value_bytes);
     pair.bootstrap()?;
@@ -73,19 +73,19 @@ pub(crate) fn replication(options: &ReplicationOptions) -> Result<()> {
 }
 
 impl Pair<'_> {
-    fn puts(&self, first_key: u64, key_count: u64, seed: u64) -> Load {
+    fn puts(&self, key_count: u64) -> Load {
         let Common { operations, value_bytes, .. } = self.options.common;
         Load {
             exchange: Exchange::PbPut { value_bytes, dw: None },
             connections: CONNECTIONS,
             operations,
             value_bytes,
-            first_key,
+            first_key: 0,
             key_count,
             sequential: false,
             rate: None,
             sleeps: false,
-            seed,
+            seed: 0,
         }
     }
 
@@ -139,7 +139,8 @@ impl Pair<'_> {
         let in_sync = self.check()?;
         ensure!(in_sync["differing_arc_count"] == 0, "the copy differs: {in_sync}");
         let differing = self.options.differing;
-        let change = Load { operations: differing, sequential: true, ..self.puts(0, differing, 1) };
+        let change =
+            Load { operations: differing, sequential: true, seed: 1, ..self.puts(differing) };
         drive(&self.source.target(), &change)?;
         self.link()?;
         let (began, mut exchanged, mut checks) = (Instant::now(), 0, 0);
@@ -217,7 +218,8 @@ impl Pair<'_> {
     }
 
     fn put_all(&self, seed: u64) -> Result<Measured> {
-        drive(&self.source.target(), &self.puts(0, self.options.common.keys, seed))
+        let load = Load { seed, ..self.puts(self.options.common.keys) };
+        drive(&self.source.target(), &load)
     }
 
     fn until_nothing_waits(&self) -> Result<()> {
@@ -240,7 +242,7 @@ impl Pair<'_> {
         // The load lasts at least as long as the writes are expected to take.
         let expected = rate * self.options.readable as f64 / 500.0;
         let operations = quoit_number::whole(expected.max(100.0));
-        let load = Load { rate: Some(rate), operations, ..self.puts(0, keys, 77) };
+        let load = Load { rate: Some(rate), operations, seed: 77, ..self.puts(keys) };
         let target = self.source.target();
         let mut late_us = std::thread::scope(|scope| {
             let beside = scope.spawn(|| drive(&target, &load));

@@ -43,8 +43,12 @@ impl Row {
         pairs.map(|(mine, theirs)| mine / theirs).collect()
     }
 
-    fn run(&self, round: u64, operations: u64) -> Result<Measured> {
-        let mut load = Load { operations, seed: round * 1_000_003, ..self.load.clone() };
+    /// Runs the load for a round. Round 0 is the warm-up, with a tenth of the operations.
+    fn run(&self, round: u64) -> Result<Measured> {
+        let mut load = Load { seed: round * 1_000_003, ..self.load.clone() };
+        if round == 0 {
+            load.operations = (load.operations / 10).max(1);
+        }
         if load.sequential {
             load.first_key += round * self.load.operations;
         }
@@ -56,12 +60,12 @@ impl Row {
 /// on new keys continue with further keys in each round.
 pub(crate) fn interleave(rows: &mut [Row], rounds: usize) -> Result<()> {
     for row in rows.iter() {
-        row.run(0, (row.load.operations / 10).max(1))?;
+        row.run(0)?;
     }
     for round in 0..rounds {
         for turn in 0..rows.len() {
             let row = (round + turn) % rows.len();
-            let run = rows[row].run(round as u64 + 1, rows[row].load.operations)?;
+            let run = rows[row].run(round as u64 + 1)?;
             rows[row].runs.push(run);
         }
     }

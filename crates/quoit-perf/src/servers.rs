@@ -79,9 +79,18 @@ impl Drop for Running {
     }
 }
 
+/// The program of a node and the settings that it is started with.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeProgram<'a> {
+    /// The quoit binary.
+    pub(crate) binary: &'a Path,
+    /// Settings, each as `KEY=VALUE`.
+    pub(crate) set: &'a [String],
+}
+
 /// Starts a node. Returns it with the time until it served.
-pub(crate) fn quoit(binary: &Path, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
-    start(Command::new(binary), data, set)
+pub(crate) fn quoit(program: NodeProgram<'_>, data: &Path) -> Result<(Running, Duration)> {
+    start(Command::new(program.binary), data, program.set)
 }
 
 /// A command that starts a program in the control group whose process file is `entrance`.
@@ -96,27 +105,26 @@ fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
 /// of its own, whose name begins with `counts`. Counting begins with the node's start; with the option
 /// `--instr-atstart=no` it begins when it is [switched on](Running::switch_counting).
 pub(crate) fn quoit_counted(
-    binary: &Path,
+    program: NodeProgram<'_>,
     data: &Path,
-    set: &[String],
-    counts: &Path,
     options: &[&str],
+    counts: &Path,
 ) -> Result<Running> {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", "--separate-threads=yes"]);
-    command.args(options).arg(format!("--callgrind-out-file={}", counts.display())).arg(binary);
-    start(command, data, set).map(|(node, _)| node).context("is valgrind installed?")
+    command.args(options).arg(format!("--callgrind-out-file={}", counts.display()));
+    command.arg(program.binary);
+    start(command, data, program.set).map(|(node, _)| node).context("is valgrind installed?")
 }
 
 /// Starts a node, in the control group whose process file is `entrance` if it is given. Returns it with the
 /// time until it served.
 pub(crate) fn quoit_in(
-    binary: &Path,
+    program: NodeProgram<'_>,
     data: &Path,
-    set: &[String],
     entrance: Option<&Path>,
 ) -> Result<(Running, Duration)> {
-    start(inside(entrance, binary), data, set)
+    start(inside(entrance, program.binary), data, program.set)
 }
 
 /// Starts a node with a command that takes the program's arguments.

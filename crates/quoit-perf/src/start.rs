@@ -9,13 +9,13 @@ use anyhow::Result;
 pub(crate) fn start(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let data = dir.path().join("data");
-    let (node, empty) = servers::quoit(&common.quoit, &data, &common.set)?;
+    let (node, empty) = servers::quoit(common.program(), &data)?;
     println!("start with no keys: {empty:?}, resident {} MiB", resident_bytes(node.pid())? >> 20);
     common.fill(&node, node.address, common.put(Some(0)))?;
     println!("{} keys written, resident {} MiB", common.keys, resident_bytes(node.pid())? >> 20);
     node.stop()?;
     for _ in 0..common.rounds {
-        let (node, took) = servers::quoit(&common.quoit, &data, &common.set)?;
+        let (node, took) = servers::quoit(common.program(), &data)?;
         let resident = resident_bytes(node.pid())?;
         println!(
             "start after a clean stop: {took:?}, resident {} MiB, {:.1} bytes a key in all",
@@ -25,13 +25,13 @@ pub(crate) fn start(common: &Common) -> Result<()> {
         node.stop()?;
     }
     for _ in 0..common.rounds {
-        let (node, _) = servers::quoit(&common.quoit, &data, &common.set)?;
+        let (node, _) = servers::quoit(common.program(), &data)?;
         // Records that the next start has to read again, since the last index snapshot does not have them.
         let mut extra = common.clone();
         extra.keys = (common.keys / 20).max(1);
         extra.fill(&node, node.address, extra.put(Some(0)))?;
         node.kill()?;
-        let (node, took) = servers::quoit(&common.quoit, &data, &common.set)?;
+        let (node, took) = servers::quoit(common.program(), &data)?;
         println!("start after SIGKILL: {took:?}");
         node.stop()?;
     }

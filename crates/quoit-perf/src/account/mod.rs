@@ -134,7 +134,7 @@ fn print_calls(common: &Common, request: &AccountedRequest, threads: u32) -> Res
     let dir = tempfile::tempdir_in(&common.dir)?;
     let mut set = common.set.clone();
     set.push(format!("worker_threads={threads}"));
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &set)?;
+    let (node, _) = servers::quoit(common.program_with(&set), &dir.path().join("data"))?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     let operations = common.operations * MORE_OPERATIONS;
     let mut load = Load { connections: CONNECTIONS, operations, ..request.load(common) };

@@ -118,7 +118,7 @@ impl<'t> Names<'t> {
 pub(super) fn costs_of(text: &str) -> ThreadCosts {
     let mut costs = ThreadCosts::new();
     let (mut files, mut objects) = (Names::default(), Names::default());
-    let (mut object, mut file, mut function_file) = ("", "", "");
+    let mut place = CodePlace::default();
     let (mut events, mut is_call) = (Vec::new(), false);
     for line in text.lines() {
         if let Some(names) = line.strip_prefix("events:") {
@@ -129,15 +129,15 @@ pub(super) fn costs_of(text: &str) -> ThreadCosts {
             // The line after `calls=` has the inclusive cost of the callee, which is counted at the callee
             // itself.
             if !std::mem::take(&mut is_call) {
-                *costs.entry(part(object, file, function_file)).or_default() += cost(line, &events);
+                *costs.entry(place.part()).or_default() += cost(line, &events);
             }
         } else if let Some((key, value)) = line.split_once('=') {
             match key {
-                "ob" => object = objects.read(value),
+                "ob" => place.object = objects.read(value),
                 "cob" => _ = objects.read(value),
-                "fl" | "fi" | "fe" => file = files.read(value),
+                "fl" | "fi" | "fe" => place.file = files.read(value),
                 "cfi" | "cfl" => _ = files.read(value),
-                "fn" => function_file = file,
+                "fn" => place.function_file = place.file,
                 "calls" => is_call = true,
                 _ => {}
             }
@@ -146,11 +146,25 @@ pub(super) fn costs_of(text: &str) -> ThreadCosts {
     costs
 }
 
-fn part(object: &str, file: &str, function_file: &str) -> Part {
-    if object.contains("/libc") || object.contains("/ld-linux") || object.contains("/libm") {
-        return Part::CLibrary;
+/// The code that a line of costs is about.
+#[derive(Default)]
+struct CodePlace<'t> {
+    /// The executable or library.
+    object: &'t str,
+    /// The source file of the code, which differs from that of its function if the code was inlined.
+    file: &'t str,
+    /// The source file of the function.
+    function_file: &'t str,
+}
+
+impl CodePlace<'_> {
+    fn part(&self) -> Part {
+        if ["/libc", "/ld-linux", "/libm"].iter().any(|name| self.object.contains(name)) {
+            return Part::CLibrary;
+        }
+        let of_function = || Part::of_file(self.function_file);
+        Part::of_file(self.file).or_else(of_function).unwrap_or(Part::Libraries)
     }
-    Part::of_file(file).or_else(|| Part::of_file(function_file)).unwrap_or(Part::Libraries)
 }
 
 fn cost(line: &str, events: &[&str]) -> PartCost {

@@ -5,7 +5,7 @@
 //! records, which stay cached; it shows how gets of cached records suffer from gets of uncached ones.
 //! Finally the node with more data serves gets alone, and the device's reads are counted.
 
-use super::load::{BenchLoad, Stage};
+use super::load::{BenchLoad, LoadGenerators, Stage};
 use super::memory_group::MemoryGroup;
 use super::profile::{Profile, fill_limit, length};
 use super::stage::{Figures, StageSummary, mean};
@@ -196,11 +196,12 @@ impl Drop for Dropping {
     }
 }
 
-fn keys(profile: Profile, count: u64) -> String {
-    match profile {
+fn generators(profile: Profile, count: u64) -> LoadGenerators {
+    let keys = match profile {
         Profile::BeyondPareto => format!("{{pareto_int, {count}}}"),
         _ => format!("{{uniform_int, {count}}}"),
-    }
+    };
+    LoadGenerators { keys, values: VALUES.to_owned() }
 }
 
 fn stage(name: &'static str, load: BenchLoad, limit: Duration, count: u64) -> Stage {
@@ -213,7 +214,7 @@ fn fill(options: &EngineOptions, count: u64) -> Stage {
 }
 
 fn mixed(profile: Profile, options: &EngineOptions, count: u64) -> Stage {
-    let load = BenchLoad::new(keys(profile, count), VALUES.to_owned(), "{get, 1}, {put, 1}");
+    let load = BenchLoad::new(generators(profile, count), "{get, 1}, {put, 1}");
     stage("get 1, put 1", load, length(options), count)
 }
 
@@ -225,8 +226,11 @@ fn fill_probe(options: &EngineOptions) -> Stage {
 }
 
 fn probe(options: &EngineOptions) -> Stage {
-    let keys = format!("{{uniform_int, {PROBE_KEY_COUNT}}}");
-    let mut load = BenchLoad::new(keys, "{fixed_bin, 5120}".to_owned(), "{get, 1}");
+    let generators = LoadGenerators {
+        keys: format!("{{uniform_int, {PROBE_KEY_COUNT}}}"),
+        values: "{fixed_bin, 5120}".to_owned(),
+    };
+    let mut load = BenchLoad::new(generators, "{get, 1}");
     (load.bucket, load.rate, load.workers) = ("probe", Some(PROBE_RATE), 4);
     stage("probe", load, length(options), PROBE_KEY_COUNT)
 }
@@ -270,7 +274,7 @@ fn large_run(
     trial.run(&fill_probe(options))?;
     let fill = trial.run(&fill(options, count))?;
     let (mixed, probe_beside_us) = mixed_beside_probe(trial, profile, options, count)?;
-    let gets = BenchLoad::new(keys(profile, count), VALUES.to_owned(), "{get, 1}");
+    let gets = BenchLoad::new(generators(profile, count), "{get, 1}");
     let reads = trial.run(&stage("get", gets, length(options), count))?;
     Ok(Outcome { label, fill, mixed, reads, probe_cached_us, probe_beside_us })
 }

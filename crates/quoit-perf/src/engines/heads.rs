@@ -139,11 +139,11 @@ fn close(engine: &dyn Engine) -> Result<()> {
     engine.close().context("closing the engine")
 }
 
-/// A permutation of the records' numbers that differs from the orders in which engines store them.
-fn number_at(place: u64, count: u64) -> u64 {
+/// The numbers of all `count` records, in an order that differs from those in which engines store them.
+fn scrambled(count: u64) -> impl Iterator<Item = u64> {
     // Multiples of a number that is coprime to the count reach every record.
     const STEP: u64 = 1_000_003;
-    place.wrapping_mul(STEP) % count
+    (0..count).map(move |place| place.wrapping_mul(STEP) % count)
 }
 
 /// Runs an operation on each of the first `count` records, in a scrambled order. Returns the mean cost.
@@ -153,8 +153,7 @@ fn pass(
     run: impl Fn(&dyn Engine, &RecordAt<'_>) -> Result<()>,
 ) -> Result<Cost> {
     // The names are made beforehand, because making them is not part of the engine's cost.
-    let names: Vec<Name> =
-        (0..count).map(|place| Name::of_number(number_at(place, count))).collect();
+    let names: Vec<Name> = scrambled(count).map(Name::of_number).collect();
     let (before, began, cpu_before) = (IoBytes::of(None)?, Instant::now(), own_cpu());
     for name in &names {
         run(engine, &name.at())?;
@@ -250,7 +249,7 @@ mod tests {
 
     #[test]
     fn every_record_is_visited_once() {
-        let mut numbers: Vec<u64> = (0..1000).map(|place| number_at(place, 1000)).collect();
+        let mut numbers: Vec<u64> = scrambled(1000).collect();
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(0..1000));
     }

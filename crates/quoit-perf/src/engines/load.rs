@@ -9,10 +9,8 @@ pub(super) struct BenchLoad {
     pub(super) rate: Option<u32>,
     pub(super) workers: u32,
     pub(super) bucket: &'static str,
-    /// Generator of the keys' integers.
-    pub(super) keys: String,
-    /// Generator of the values.
-    pub(super) values: String,
+    /// Generators of keys and values.
+    pub(super) generators: LoadGenerators,
     /// Operations with their weights.
     pub(super) operations: &'static str,
     /// True if puts wait for a sync, which is the bucket's default.
@@ -21,16 +19,24 @@ pub(super) struct BenchLoad {
     pub(super) is_complete: bool,
 }
 
+/// Generators of a load, as Erlang terms of basho_bench.
+#[derive(Clone, Debug)]
+pub(super) struct LoadGenerators {
+    /// Generator of the keys' integers.
+    pub(super) keys: String,
+    /// Generator of the values.
+    pub(super) values: String,
+}
+
 impl BenchLoad {
     /// A load of 32 workers, as fast as possible.
-    pub(super) fn new(keys: String, values: String, operations: &'static str) -> Self {
+    pub(super) fn new(generators: LoadGenerators, operations: &'static str) -> Self {
         let (workers, bucket) = (32, "test");
         Self {
             rate: None,
             workers,
             bucket,
-            keys,
-            values,
+            generators,
             operations,
             is_synced: true,
             is_complete: false,
@@ -40,7 +46,7 @@ impl BenchLoad {
     /// Puts of the keys 1 to `count`, once each. Puts that the node refuses are repeated.
     pub(super) fn fill(count: u64, values: String) -> Self {
         let keys = format!("{{partitioned_sequential_int, 1, {count}}}");
-        Self { is_complete: true, ..Self::new(keys, values, "{put, 1}") }
+        Self { is_complete: true, ..Self::new(LoadGenerators { keys, values }, "{put, 1}") }
     }
 
     /// Puts of the keys 1 to `count` without waiting for a sync: preparation of a measurement.
@@ -53,7 +59,8 @@ impl BenchLoad {
         let mode =
             self.rate.map_or_else(|| "max".to_owned(), |rate| format!("{{open_rate, {rate}}}"));
         let dw = if self.is_synced { "default" } else { "0" };
-        let Self { workers, bucket, keys, values, operations, is_complete, .. } = self;
+        let Self { workers, bucket, operations, is_complete, .. } = self;
+        let LoadGenerators { keys, values } = &self.generators;
         format!(
             "{{mode, {mode}}}.\n{{concurrent, {workers}}}.\n\
              {{driver, basho_bench_driver_riakc_pb}}.\n{{riakc_pb_ips, [{{127,0,0,1}}]}}.\n\

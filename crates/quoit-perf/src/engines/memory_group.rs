@@ -64,10 +64,10 @@ impl MemoryGroup {
     ///
     /// If the machine forbids it: there is no memory controller, or no permission to make groups.
     pub(super) fn of(limit_bytes: u64) -> Result<Self> {
-        let table = std::fs::read_to_string("/proc/self/cgroup").context("reading own groups")?;
+        let groups = std::fs::read_to_string("/proc/self/cgroup").context("reading own groups")?;
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading mounts")?;
-        let (parent, limits) =
-            memory_group(&table, &mounts).context("there is no controller of memory")?;
+        let tables = KernelTables { groups: &groups, mounts: &mounts };
+        let (parent, limits) = tables.memory_group().context("there is no controller of memory")?;
         // From here on the group is removed if a later step fails.
         let mut group = Self { group: new_group(&parent)?, is_swap_bound: false };
         group.is_swap_bound = limits.set(&group.group, limit_bytes)?;
@@ -114,41 +114,53 @@ fn new_group(parent: &Path) -> Result<PathBuf> {
     bail!("{} has {GROUPS_MAX} groups of earlier runs; remove them with rmdir", parent.display())
 }
 
-/// The memory control group of this process, and the names of its limit files.
-fn memory_group(table: &str, mounts: &str) -> Option<(PathBuf, Limits)> {
-    let of_controller = |wanted: &str| {
-        table.lines().find_map(|line| {
+/// The kernel's tables about a process.
+struct KernelTables<'a> {
+    /// The control groups of the process.
+    groups: &'a str,
+    /// The file systems that the process sees.
+    mounts: &'a str,
+}
+
+impl KernelTables<'_> {
+    /// The memory control group of the process, and the names of its limit files.
+    fn memory_group(&self) -> Option<(PathBuf, Limits)> {
+        // Version 1 has a hierarchy of its own for memory. Version 2 has one hierarchy for everything,
+        // without a name.
+        let first = self.group_of("memory").and_then(|path| {
+            Some((below(&self.mount_of("cgroup", Some("memory"))?, path), Limits::VERSION_1))
+        });
+        first.or_else(|| {
+            let path = self.group_of("")?;
+            Some((below(&self.mount_of("cgroup2", None)?, path), Limits::VERSION_2))
+        })
+    }
+
+    /// The process's group in the hierarchy of a controller.
+    fn group_of(&self, wanted: &str) -> Option<&str> {
+        self.groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let controllers = parts.nth(1)?;
             let has = controllers.split(',').any(|controller| controller == wanted);
             has.then(|| parts.next()).flatten()
         })
-    };
-    // Version 1 has a hierarchy of its own for memory. Version 2 has one hierarchy for everything, without
-    // a name.
-    let first = of_controller("memory").and_then(|path| {
-        Some((below(&mount_of(mounts, "cgroup", "memory")?, path), Limits::VERSION_1))
-    });
-    first.or_else(|| {
-        let path = of_controller("")?;
-        Some((below(&mount_of(mounts, "cgroup2", "")?, path), Limits::VERSION_2))
-    })
+    }
+
+    /// The mount point of a file system of this kind, with this option if one is given.
+    fn mount_of(&self, kind: &str, option: Option<&str>) -> Option<PathBuf> {
+        self.mounts.lines().find_map(|line| {
+            let (place, about) = line.split_once(" - ")?;
+            let mut about = about.split(' ');
+            let is_kind = about.next() == Some(kind);
+            let mut options = about.nth(1).unwrap_or_default().split(',');
+            let has_option = option.is_none_or(|option| options.any(|each| each == option));
+            (is_kind && has_option).then(|| place.split(' ').nth(4).map(PathBuf::from)).flatten()
+        })
+    }
 }
 
 fn below(mount: &Path, path: &str) -> PathBuf {
     mount.join(path.trim_start_matches('/'))
-}
-
-/// The mount point of a file system of this kind with this option.
-fn mount_of(mounts: &str, kind: &str, option: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let (place, about) = line.split_once(" - ")?;
-        let mut about = about.split(' ');
-        let is_kind = about.next() == Some(kind);
-        let options = about.nth(1).unwrap_or_default();
-        let has_option = option.is_empty() || options.split(',').any(|each| each == option);
-        (is_kind && has_option).then(|| place.split(' ').nth(4).map(PathBuf::from)).flatten()
-    })
 }
 
 #[cfg(test)]
@@ -161,18 +173,22 @@ mod tests {
         35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
         41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
 
+    fn memory_group(groups: &str) -> Option<(PathBuf, Limits)> {
+        KernelTables { groups, mounts: MOUNTS }.memory_group()
+    }
+
     #[test]
     fn the_group_of_a_hierarchy_for_memory_comes_first() {
         let table = "9:name=systemd:/\n4:memory:/jobs/7\n1:cpu,cpuacct:/\n0::/user\n";
         let expected = (PathBuf::from("/sys/fs/cgroup/memory/jobs/7"), Limits::VERSION_1);
-        assert_eq!(memory_group(table, MOUNTS), Some(expected));
+        assert_eq!(memory_group(table), Some(expected));
     }
 
     #[test]
     fn without_one_the_group_of_the_one_hierarchy_is_taken() {
         let expected = (PathBuf::from("/sys/fs/cgroup/unified/user"), Limits::VERSION_2);
-        assert_eq!(memory_group("1:cpu,cpuacct:/\n0::/user\n", MOUNTS), Some(expected));
-        assert_eq!(memory_group("1:cpu,cpuacct:/\n", MOUNTS), None);
+        assert_eq!(memory_group("1:cpu,cpuacct:/\n0::/user\n"), Some(expected));
+        assert_eq!(memory_group("1:cpu,cpuacct:/\n"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::stage::{Figures, StageSummary, curve};
 use super::usage::{IoBytes, device_reads, disk_bytes, peak_resident_bytes};
 use super::{EngineName, EngineOptions, interrupt, settle};
 use crate::drive::cpu_of;
-use crate::servers::{self, Running};
+use crate::servers::{self, NodeProgram, Running};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,7 +73,8 @@ impl<'o> Trial<'o> {
         set.extend(options.set.iter().cloned());
         let entrance = group.as_ref().map(MemoryGroup::entrance);
         let data = directory.path().join("data");
-        let (node, _) = servers::quoit_in(&options.quoit, &data, &set, entrance.as_deref())?;
+        let program = NodeProgram { binary: &options.quoit, set: &set };
+        let (node, _) = servers::quoit_in(program, &data, entrance.as_deref())?;
         Ok(Self { options, profile, label: variant.label.clone(), node, _group: group, directory })
     }
 

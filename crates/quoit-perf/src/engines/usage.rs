@@ -1,6 +1,7 @@
 //! Bytes that a process has read and written, and sizes of directories.
 
 use anyhow::{Context, Result};
+use rustix::fs::Dev;
 use std::path::Path;
 
 /// Bytes that a process has read and written since its start.
@@ -75,13 +76,12 @@ pub(super) fn disk_bytes(directory: &Path) -> u64 {
 pub(super) fn device_reads(directory: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata(directory).ok()?.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let text = std::fs::read_to_string("/proc/diskstats").ok()?;
-    reads_of(&text, major, minor)
+    reads_of(&text, device)
 }
 
-fn reads_of(text: &str, major: u32, minor: u32) -> Option<u64> {
-    let numbers = [major.to_string(), minor.to_string()];
+fn reads_of(text: &str, device: Dev) -> Option<u64> {
+    let numbers = [rustix::fs::major(device).to_string(), rustix::fs::minor(device).to_string()];
     let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let fields = lines.find(|fields| {
         fields.first() == Some(&numbers[0].as_str()) && fields.get(1) == Some(&numbers[1].as_str())
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn reads_of_a_device_are_found_by_its_numbers() {
         let text = " 254       0 vda 31027 1 2 3\n 254       1 vda1 77 4 5 6\n";
-        assert_eq!(reads_of(text, 254, 1), Some(77));
-        assert_eq!(reads_of(text, 8, 0), None);
+        assert_eq!(reads_of(text, rustix::fs::makedev(254, 1)), Some(77));
+        assert_eq!(reads_of(text, rustix::fs::makedev(8, 0)), None);
     }
 }

@@ -74,11 +74,11 @@ impl Partition {
         })
     }
 
-    fn put(&mut self, key: &[u8], object: &[u8]) -> Result<()> {
+    fn put(&mut self, record: &EncodedRecord) -> Result<()> {
         match self {
-            Self::Bitcask(file) => file.write_all(&bitcask_record(key, object)).map_err(Into::into),
-            Self::LevelDb(writer) => writer.put(key, object),
-            Self::Leveled(writer) => writer.put(key, object),
+            Self::Bitcask(file) => file.write_all(&bitcask_record(record)).map_err(Into::into),
+            Self::LevelDb(writer) => writer.put(record),
+            Self::Leveled(writer) => writer.put(record),
         }
     }
 
@@ -91,22 +91,31 @@ impl Partition {
     }
 }
 
-/// Writes a data directory with that many records of this value size. Returns the total size of its files
-/// in bytes.
-pub(super) fn write(
-    engine: Engine,
-    folder: &Path,
-    records: usize,
-    value_bytes: usize,
-) -> Result<u64> {
+/// The records of a directory.
+#[derive(Clone, Copy)]
+pub(super) struct RecordSet {
+    /// Number of the records.
+    pub(super) count: usize,
+    /// Size of each value, in bytes.
+    pub(super) value_bytes: usize,
+}
+
+/// A record in the form of Riak's files.
+pub(super) struct EncodedRecord {
+    pub(super) key: Vec<u8>,
+    pub(super) object: Vec<u8>,
+}
+
+/// Writes a data directory with these records. Returns the total size of its files in bytes.
+pub(super) fn write(engine: Engine, folder: &Path, records: RecordSet) -> Result<u64> {
     let mut partitions = Vec::new();
     for index in PARTITIONS {
         partitions.push(Partition::create(engine, &folder.join(engine.as_str()).join(index))?);
     }
-    for number in 0..records {
-        let (key, object) = record(number, value_bytes);
+    for number in 0..records.count {
+        let record = records.record(number);
         for copy in 0..COPIES {
-            partitions[(number + copy) % PARTITIONS.len()].put(&key, &object)?;
+            partitions[(number + copy) % PARTITIONS.len()].put(&record)?;
         }
     }
     for partition in partitions {
@@ -125,37 +134,40 @@ fn size_of(folder: &Path) -> Result<u64> {
     Ok(size)
 }
 
-/// Makes the key and object of a record. All values differ, and half of each is compressible.
-fn record(number: usize, value_bytes: usize) -> (Vec<u8>, Vec<u8>) {
-    let dot = Dot {
-        actor: Actor(b"bench-import"[..].into()),
-        counter: 1 + number as u64 % 7,
-        time_secs: 63_800_000_000,
-    };
-    let mut state = number as u64;
-    let value: Vec<u8> = (0..value_bytes)
-        .map(|at| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            if at % 2 == 0 { (state >> 56) as u8 } else { b'v' }
-        })
-        .collect();
-    let sibling = Sibling {
-        last_modified_us: 1_600_000_000_000_000 + number as u64,
-        vtag: Bytes::from_static(b"5qcKUqa2vd3fCFoKxn8YXk"),
-        meta: Metadata { content_type: Some("text/plain".into()), ..Metadata::default() },
-        value: value.into(),
-        ..Sibling::default()
-    };
-    let object = Object {
-        clock: VersionVector::from_entries([dot]),
-        siblings: [sibling].into_iter().collect(),
-    };
-    let mut encoded = Vec::new();
-    encode_riak_object(&object, &mut encoded);
-    (format!("key-{number:010}").into_bytes(), encoded)
+impl RecordSet {
+    /// Makes the record of this number. All values differ, and half of each is compressible.
+    fn record(self, number: usize) -> EncodedRecord {
+        let dot = Dot {
+            actor: Actor(b"bench-import"[..].into()),
+            counter: 1 + number as u64 % 7,
+            time_secs: 63_800_000_000,
+        };
+        let mut state = number as u64;
+        let value: Vec<u8> = (0..self.value_bytes)
+            .map(|at| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if at % 2 == 0 { (state >> 56) as u8 } else { b'v' }
+            })
+            .collect();
+        let sibling = Sibling {
+            last_modified_us: 1_600_000_000_000_000 + number as u64,
+            vtag: Bytes::from_static(b"5qcKUqa2vd3fCFoKxn8YXk"),
+            meta: Metadata { content_type: Some("text/plain".into()), ..Metadata::default() },
+            value: value.into(),
+            ..Sibling::default()
+        };
+        let object = Object {
+            clock: VersionVector::from_entries([dot]),
+            siblings: [sibling].into_iter().collect(),
+        };
+        let mut encoded = Vec::new();
+        encode_riak_object(&object, &mut encoded);
+        EncodedRecord { key: format!("key-{number:010}").into_bytes(), object: encoded }
+    }
 }
 
-fn bitcask_record(key: &[u8], object: &[u8]) -> Vec<u8> {
+fn bitcask_record(record: &EncodedRecord) -> Vec<u8> {
+    let EncodedRecord { key, object } = record;
     let mut name = Vec::new();
     encode_bitcask_key(BucketRef::untyped(BUCKET).key(key), &mut name);
     let name_len = u16::try_from(name.len()).expect("names of records are short");

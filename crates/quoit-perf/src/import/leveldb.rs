@@ -1,6 +1,6 @@
 //! A writer of a LevelDB directory with sorted tables. Keys must be put in order.
 
-use super::directories::BUCKET;
+use super::directories::{BUCKET, EncodedRecord};
 use anyhow::Result;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -24,6 +24,12 @@ const NEXT_FILE: u64 = 3;
 const LAST_SEQUENCE: u64 = 4;
 const NEW_TABLE: u64 = 7;
 
+/// An entry of a block.
+struct BlockEntry<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
 /// A block that is being built.
 #[derive(Default)]
 struct Block {
@@ -32,7 +38,8 @@ struct Block {
 }
 
 impl Block {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
+    fn put(&mut self, entry: BlockEntry<'_>) {
+        let BlockEntry { key, value } = entry;
         for number in [0, key.len(), value.len()] {
             varint(&mut self.bytes, number as u64);
         }
@@ -87,15 +94,15 @@ impl LevelDbWriter {
         })
     }
 
-    pub(super) fn put(&mut self, key: &[u8], object: &[u8]) -> Result<()> {
+    pub(super) fn put(&mut self, record: &EncodedRecord) -> Result<()> {
         self.sequence += 1;
-        let mut stored = sext_key(key);
+        let mut stored = sext_key(&record.key);
         stored.extend_from_slice(&(self.sequence << 8 | VALUE).to_le_bytes());
         if self.table.is_none() {
             self.table = Some(self.new_table(&stored)?);
         }
         let Some(table) = &mut self.table else { return Ok(()) };
-        table.block.put(&stored, object);
+        table.block.put(BlockEntry { key: &stored, value: &record.object });
         if table.block.bytes.len() >= BLOCK_BYTES {
             table.end_block()?;
         }
@@ -186,7 +193,7 @@ impl Table {
         let block = std::mem::take(&mut self.block);
         let last_key = block.last_key.clone();
         let handle = self.write(block)?;
-        self.index.put(&last_key, &handle);
+        self.index.put(BlockEntry { key: &last_key, value: &handle });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A writer of a leveled directory: one journal that is still open for writing, with LZ4-compressed values.
 
-use super::directories::BUCKET;
+use super::directories::{BUCKET, EncodedRecord};
 use anyhow::Result;
 use bytes::Bytes;
 use quoit_model::etf::{Term, put_binary, put_integer, put_tuple_header};
@@ -32,7 +32,8 @@ impl LeveledWriter {
         Ok(Self { file, number: 0 })
     }
 
-    pub(super) fn put(&mut self, key: &[u8], object: &[u8]) -> Result<()> {
+    pub(super) fn put(&mut self, record: &EncodedRecord) -> Result<()> {
+        let EncodedRecord { key, object } = record;
         self.number += 1;
         let key = journal_key(self.number, key);
         let mut value = length_u32(object.len()).to_le_bytes().to_vec();

@@ -11,10 +11,10 @@ mod leveled;
 use crate::drive::cpu_of;
 use crate::processes::resident_bytes;
 use crate::report::median;
-use crate::servers;
+use crate::servers::{self, NodeProgram};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use directories::{COPIES, Engine};
+use directories::{COPIES, Engine, RecordSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,9 +59,10 @@ pub(crate) struct ImportOptions {
 }
 
 impl ImportOptions {
-    /// Number of records of a measurement with values of this size.
-    fn records(&self, value_bytes: usize) -> usize {
-        (self.megabytes * 1_000_000 / value_bytes.max(1)).min(self.records_max)
+    /// The records of a measurement with values of this size.
+    fn records(&self, value_bytes: usize) -> RecordSet {
+        let count = (self.megabytes * 1_000_000 / value_bytes.max(1)).min(self.records_max);
+        RecordSet { count, value_bytes }
     }
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn import(options: &ImportOptions) -> Result<()> {
             for value_bytes in &options.value_bytes {
                 let source = folder.join(format!("{}-{value_bytes}", engine.as_str()));
                 std::fs::create_dir_all(&source)?;
-                directories::write(*engine, &source, options.records(*value_bytes), *value_bytes)?;
+                directories::write(*engine, &source, options.records(*value_bytes))?;
             }
         }
         return Ok(());
@@ -100,15 +101,16 @@ pub(crate) fn import(options: &ImportOptions) -> Result<()> {
 }
 
 fn measure(options: &ImportOptions, engine: Engine, value_bytes: usize) -> Result<()> {
-    let records = options.records(value_bytes);
+    let record_set = options.records(value_bytes);
+    let records = record_set.count;
     let folder = tempfile::tempdir_in(&options.dir)?;
     let source = folder.path().join("riak");
     std::fs::create_dir(&source)?;
-    let file_bytes = directories::write(engine, &source, records, value_bytes)?;
+    let file_bytes = directories::write(engine, &source, record_set)?;
     let mut runs = Vec::new();
     for round in 0..options.rounds {
         let data = folder.path().join(format!("data-{round}"));
-        runs.push(run(options, &source, &data)?);
+        runs.push(run(&source, options, &data)?);
         std::fs::remove_dir_all(&data)?;
     }
     let middle = |figure: &dyn Fn(&Run) -> f64| median(runs.iter().map(figure).collect());
@@ -133,8 +135,10 @@ fn measure(options: &ImportOptions, engine: Engine, value_bytes: usize) -> Resul
     Ok(())
 }
 
-fn run(options: &ImportOptions, source: &Path, data: &Path) -> Result<Run> {
-    let (node, _) = servers::quoit(&options.quoit, data, &options.set)?;
+/// Imports the directory `source` into a new node whose data directory is `data`.
+fn run(source: &Path, options: &ImportOptions, data: &Path) -> Result<Run> {
+    let program = NodeProgram { binary: &options.quoit, set: &options.set };
+    let (node, _) = servers::quoit(program, data)?;
     let http = node.http.context("the node serves HTTP")?;
     let node_cpu = cpu_of(node.pid())?;
     let began = Instant::now();

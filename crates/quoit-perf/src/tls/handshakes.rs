@@ -58,7 +58,7 @@ pub(crate) fn handshakes(options: &HandshakeOptions) -> Result<()> {
     let files = TlsFiles::make(dir.path())?;
     let mut set = common.set.clone();
     set.extend(files.node_settings());
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &set)?;
+    let (node, _) = servers::quoit(common.program_with(&set), &dir.path().join("data"))?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     let (full, resumed) = (files.client(false)?, files.client(true)?);
     cost(options, &node, &full, &resumed)?;

@@ -24,7 +24,7 @@ pub(crate) fn tls(common: &Common) -> Result<()> {
     let files = TlsFiles::make(dir.path())?;
     let mut set = common.set.clone();
     set.extend(files.node_settings());
-    let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &set)?;
+    let (node, _) = servers::quoit(common.program_with(&set), &dir.path().join("data"))?;
     common.fill(&node, node.address, common.put(Some(0)))?;
     let address = node.pb_tls.context("the address for TLS")?;
     let over_tls = node.over(address, Transport::Tls(files.client(true)?, None));

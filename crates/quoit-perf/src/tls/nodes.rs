@@ -22,7 +22,7 @@ pub(crate) fn nodes(common: &Common) -> Result<()> {
         let (path, mut set) = (dir.path().join(name), common.set.clone());
         std::fs::create_dir(&path)?;
         set.push(format!("internode.tls={mode}"));
-        DevCluster::start(&common.quoit, &path, NODE_COUNT, &set)
+        DevCluster::start(common.program_with(&set), &path, NODE_COUNT)
     };
     let plain = start("plain", "plain")?;
     // The nodes join without TLS, and change to TLS as soon as they hold certificates.

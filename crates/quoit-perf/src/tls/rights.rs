@@ -37,9 +37,9 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
     let mut set = common.set.clone();
     set.extend(files.node_settings());
     let filled = dir.path().join("filled");
-    let (node, _) = servers::quoit(&common.quoit, &filled, &set)?;
+    let (node, _) = servers::quoit(common.program_with(&set), &filled)?;
     common.fill(&node, node.address, common.put(Some(0)))?;
-    run(&common.quoit, &filled, &COMMANDS)?;
+    run(&common.quoit, &COMMANDS, &filled)?;
     node.stop()?;
     let over_pb = |node: &Running, login: Option<Login>| -> Result<Target> {
         let address = node.pb_tls.context("the address for TLS")?;
@@ -54,7 +54,7 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
         let (binary, filled) = (&common.quoit, Some(filled.as_path()));
         CountedLoad { binary, set: set.clone(), filled, load, reach }.count(common)
     };
-    let switch = |data: &Path, state| run(&common.quoit, data, &[state]);
+    let switch = |data: &Path, state| run(&common.quoit, &[state], data);
     println!(
         "instructions of a get over TLS 1.3, {} gets, {} keys",
         common.operations, common.keys
@@ -95,8 +95,8 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Runs security commands through a node's local socket.
-fn run(binary: &Path, data: &Path, commands: &[&str]) -> Result<()> {
+/// Runs security commands through the local socket of the node whose data directory is `data`.
+fn run(binary: &Path, commands: &[&str], data: &Path) -> Result<()> {
     for words in commands {
         let done = Command::new(binary)
             .args(["admin", "--url", &format!("unix:{}", data.display()), "security"])
