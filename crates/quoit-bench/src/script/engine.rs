@@ -373,7 +373,7 @@ fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<
         return Ok(ScriptReturn::Other(type_name));
     };
     let text: String = to_latin1.call((bytes,))?;
-    Ok(ScriptReturn::Bytes(text.chars().map(|c| c as u8).collect()))
+    Ok(ScriptReturn::Bytes(text.chars().map(|c| quoit_number::low_u8(u64::from(c))).collect()))
 }
 
 /// The fault of a call that failed or exceeded a limit.

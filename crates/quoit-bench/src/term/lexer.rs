@@ -211,7 +211,7 @@ impl Lexer {
             'x' => self.hex_escape().map_err(bad)?,
             '^' => match self.bump() {
                 Some(letter) if ('@'..='_').contains(&letter.to_ascii_uppercase()) => {
-                    char::from(letter.to_ascii_uppercase() as u8 & 31)
+                    char::from(quoit_number::low_u8(u64::from(letter.to_ascii_uppercase())) & 31)
                 }
                 other => return Err(bad(format!("^{}", other.unwrap_or(' ')))),
             },

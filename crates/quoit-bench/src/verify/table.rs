@@ -56,7 +56,7 @@ impl KeyTable {
     }
 
     fn stripe(&self, key_hash: u64) -> MutexGuard<'_, Stripe> {
-        let index = (key_hash >> 32) as usize % STRIPE_COUNT;
+        let index = quoit_number::index(key_hash >> 32) % STRIPE_COUNT;
         self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 

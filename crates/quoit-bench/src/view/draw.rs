@@ -120,7 +120,7 @@ fn draw_rate(frame: &mut Frame<'_>, area: Rect, state: &ViewState) {
     let (last, greatest) = (rates.back().copied().unwrap_or(0), rates.iter().max().copied());
     let title = format!(" {last} op/s, at most {} ", greatest.unwrap_or(0));
     let outline = block(&title);
-    let columns = outline.inner(area).width as usize;
+    let columns = usize::from(outline.inner(area).width);
     let shown: Vec<u64> = rates.iter().skip(rates.len().saturating_sub(columns)).copied().collect();
     let line = Sparkline::default().data(shown).style(Style::new().fg(Color::Green)).block(outline);
     frame.render_widget(line, area);

@@ -18,14 +18,14 @@ const IDENTITY_SHIFT: u32 = 6;
 /// below 2^27 have different hashes. Successive numbers are so far apart that a hundred thousand workers
 /// also differ in the upper 21 bits.
 pub(super) fn number_hash(number: u64) -> u32 {
-    (number.wrapping_mul(GOLDEN_MULTIPLIER) & ((1 << HASH_BITS) - 1)) as u32
+    quoit_number::low_u32(number.wrapping_mul(GOLDEN_MULTIPLIER) & ((1 << HASH_BITS) - 1))
 }
 
 /// The 27-bit hash of a name: its bytes are mixed in one after another, and the upper bits of the result
 /// are taken. It must never change either.
 pub(super) fn name_hash(name: &[u8]) -> u32 {
     let hash = name.iter().fold(name.len() as u64, |hash, byte| mix(hash ^ u64::from(*byte)));
-    (hash >> (u64::BITS - HASH_BITS)) as u32
+    quoit_number::low_u32(hash >> (u64::BITS - HASH_BITS))
 }
 
 /// A 21-bit number that keeps the keys of one worker of one load generator apart from all others.

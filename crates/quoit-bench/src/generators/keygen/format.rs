@@ -271,7 +271,8 @@ fn in_base(integer: i64, base: usize, is_upper: bool) -> Vec<u8> {
         let digit =
             char::from_digit(quoit_number::low_u32(rest % base), quoit_number::low_u32(base))
                 .unwrap_or('0');
-        digits.push(if is_upper { digit.to_ascii_uppercase() as u8 } else { digit as u8 });
+        let digit = quoit_number::low_u8(u64::from(digit));
+        digits.push(if is_upper { digit.to_ascii_uppercase() } else { digit });
         rest /= base;
         if rest == 0 {
             break;
