@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::support::{Run, Server, errors_of, response, run, try_run};
+use crate::support::{HttpServer, Run, errors_of, response, run, try_run};
 use quoit_bench::run::RunError;
 
-fn config(server: &Server, rest: &str) -> String {
+fn config(server: &HttpServer, rest: &str) -> String {
     let port = server.address.port();
     format!(
         "{{mode, max}}. {{driver, basho_bench_driver_http_raw}}. {{concurrent, 1}}.
@@ -17,13 +17,13 @@ fn config(server: &Server, rest: &str) -> String {
 const TEN_KEYS: &str = "{key_generator, {int_to_str, {sequential_int, 10}}}.";
 
 /// A run of one operation over ten keys.
-fn run_operation(server: &Server, operation: &str) -> Run {
+fn run_operation(server: &HttpServer, operation: &str) -> Run {
     run(&config(server, &format!("{TEN_KEYS} {{operations, [{{{operation}, 1}}]}}.")))
 }
 
 #[test]
 fn get_counts_a_missing_object_as_success_and_get_existing_does_not() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let run = run_operation(&server, "get");
     assert_eq!((run.report.total.success_count(), run.report.total.error_count()), (10, 0));
     let seen = server.seen();
@@ -40,7 +40,7 @@ fn get_counts_a_missing_object_as_success_and_get_existing_does_not() {
 
 #[test]
 fn update_gets_and_then_puts_with_the_clock_that_it_got() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let run_of_updates = run_operation(&server, "update");
     assert_eq!(run_of_updates.report.total.success_count(), 10);
     run_operation(&server, "update");
@@ -59,7 +59,7 @@ fn update_gets_and_then_puts_with_the_clock_that_it_got() {
 
 #[test]
 fn update_existing_fails_where_nothing_is() {
-    let server = Server::store();
+    let server = HttpServer::store();
     assert_eq!(run_operation(&server, "update_existing").report.total.error_count(), 10);
     run_operation(&server, "put");
     assert_eq!(run_operation(&server, "update_existing").report.total.success_count(), 10);
@@ -67,7 +67,7 @@ fn update_existing_fails_where_nothing_is() {
 
 #[test]
 fn put_insert_delete_and_stat_send_what_they_should() {
-    let server = Server::store();
+    let server = HttpServer::store();
     for operation in ["put", "insert", "delete", "delete"] {
         assert_eq!(
             run_operation(&server, operation).report.total.success_count(),
@@ -81,7 +81,7 @@ fn put_insert_delete_and_stat_send_what_they_should() {
     assert_eq!(seen[10].body.len(), 1000);
     assert_eq!((seen[20].method.as_str(), seen[20].path.as_str()), ("DELETE", "/riak/test/0"));
     assert_eq!(seen[20].headers["x-riak-clientid"], "AAAAAQ==");
-    let stats = Server::start(Arc::new(|request, _| match request.path.as_str() {
+    let stats = HttpServer::start(Arc::new(|request, _| match request.path.as_str() {
         "/stats" => response("200 OK", "", b"{}"),
         _ => response("404 Not Found", "", b""),
     }));
@@ -94,7 +94,7 @@ fn put_insert_delete_and_stat_send_what_they_should() {
 
 #[test]
 fn path_parameters_and_headers_are_added() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let keys =
         "{key_generator, {concat_binary, <<\"a b/c%d\">>, {int_to_str, {sequential_int, 1}}}}.";
     run(&config(
@@ -111,14 +111,15 @@ fn path_parameters_and_headers_are_added() {
 
 #[test]
 fn other_statuses_are_errors_with_their_number() {
-    let server = Server::start(Arc::new(|_, _| response("503 Service Unavailable", "", b"busy")));
+    let server =
+        HttpServer::start(Arc::new(|_, _| response("503 Service Unavailable", "", b"busy")));
     let run = run_operation(&server, "get");
     assert_eq!(errors_of(&run), "\"{{get,get},{http_error,\"\"503\"\"}}\",\"10\"");
 }
 
 #[test]
 fn chunked_bodies_siblings_and_bodies_until_close_are_read() {
-    let server = Server::start(Arc::new(|_, number| match number % 3 {
+    let server = HttpServer::start(Arc::new(|_, number| match number % 3 {
         0 => b"HTTP/1.1 300 Multiple Choices\r\nTransfer-Encoding: chunked\r\n\r\n\
                5\r\nhello\r\n1a;x=y\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\nT: x\r\n\r\n"
             .to_vec(),
@@ -133,13 +134,13 @@ fn chunked_bodies_siblings_and_bodies_until_close_are_read() {
 #[test]
 fn a_closed_connection_is_tried_again_three_times_in_all() {
     // An empty answer closes the connection.
-    let server = Server::start(Arc::new(|_, number| match number {
+    let server = HttpServer::start(Arc::new(|_, number| match number {
         0 | 1 => Vec::new(),
         _ => response("200 OK", "", b"x"),
     }));
     assert_eq!(run_operation(&server, "get").report.total.success_count(), 10);
     assert_eq!(server.seen().len(), 12);
-    let server = Server::start(Arc::new(|_, _| Vec::new()));
+    let server = HttpServer::start(Arc::new(|_, _| Vec::new()));
     let run = run_operation(&server, "get");
     assert_eq!(errors_of(&run), "\"{{get,get},max_retries}\",\"10\"");
     assert_eq!(server.seen().len(), 30);
@@ -149,7 +150,7 @@ fn a_closed_connection_is_tried_again_three_times_in_all() {
 fn a_timeout_is_an_error_and_not_tried_again() {
     let (hold, held) = std::sync::mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
-    let server = Server::start(Arc::new(move |_, number| {
+    let server = HttpServer::start(Arc::new(move |_, number| {
         if number == 0 {
             // Hold the answer until the test is over.
             let _ = held.lock().unwrap().recv();
@@ -167,14 +168,14 @@ fn a_timeout_is_an_error_and_not_tried_again() {
 
 #[test]
 fn garbage_is_an_error() {
-    let server = Server::start(Arc::new(|_, _| b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()));
+    let server = HttpServer::start(Arc::new(|_, _| b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()));
     let run = run_operation(&server, "get");
     assert!(errors_of(&run).contains("{get,{bad_response,"), "{}", errors_of(&run));
 }
 
 #[test]
 fn workers_take_all_targets_in_turn() {
-    let servers = [Server::store(), Server::store()];
+    let servers = [HttpServer::store(), HttpServer::store()];
     let ports = servers.each_ref().map(|server| server.address.port());
     let targets = format!("{{http_raw_ips, [{{\"127.0.0.1\", [{}, {}]}}]}}.", ports[0], ports[1]);
     let rest = format!("{TEN_KEYS} {{operations, [{{put, 1}}]}}. {targets}");
@@ -184,7 +185,7 @@ fn workers_take_all_targets_in_turn() {
 
 #[test]
 fn targets_of_the_command_line_take_the_place_of_the_files() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let rest = format!("{TEN_KEYS} {{operations, [{{put, 1}}]}}.");
     let elsewhere = config(&server, &rest).replace("127.0.0.1", "192.0.2.1");
     let run = try_run(&elsewhere, |options| options.targets = vec![server.address.to_string()]);
@@ -193,21 +194,21 @@ fn targets_of_the_command_line_take_the_place_of_the_files() {
 
 #[test]
 fn connections_are_closed_as_often_as_asked() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let rest = format!(
         "{TEN_KEYS} {{operations, [{{put, 1}}]}}. {{http_raw_disconnect_frequency, {{ops, 2}}}}."
     );
     let run = run(&config(&server, &rest));
     assert_eq!(run.report.total.success_count(), 10);
     assert_eq!(server.connection_count(), 5);
-    let kept = Server::store();
+    let kept = HttpServer::store();
     run_operation(&kept, "put");
     assert_eq!(kept.connection_count(), 1);
 }
 
 #[test]
 fn many_workers_share_the_work() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let rest = "{key_generator, {int_to_str, {partitioned_sequential_int, 400}}}.
                 {operations, [{update, 1}]}. {concurrent, 20}.";
     let run = run(&config(&server, rest));
@@ -258,7 +259,7 @@ fn settings_that_the_driver_cannot_have_are_refused() {
 
 #[test]
 fn files_are_put_under_their_names_until_there_are_no_more() {
-    let server = Server::store();
+    let server = HttpServer::store();
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("b one.txt"), b"first").unwrap();
     std::fs::write(directory.path().join("c"), b"second").unwrap();

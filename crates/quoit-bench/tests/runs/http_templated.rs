@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::support::{Run, Server, response, run, try_run};
+use crate::support::{HttpServer, Run, response, run, try_run};
 
-fn config(servers: &[&Server], operations: &str, rest: &str) -> String {
+fn config(servers: &[&HttpServer], operations: &str, rest: &str) -> String {
     let ports: Vec<u16> = servers.iter().map(|server| server.address.port()).collect();
     let (first, last) = (ports[0], ports[ports.len() - 1]);
     format!(
@@ -28,8 +28,8 @@ fn counts(run: &Run) -> (u64, u64) {
     (run.report.total.success_count(), run.report.total.error_count())
 }
 
-fn answering(status: &'static str) -> Server {
-    Server::start(Arc::new(move |_, _| response(status, "", b"")))
+fn answering(status: &'static str) -> HttpServer {
+    HttpServer::start(Arc::new(move |_, _| response(status, "", b"")))
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use quoit_client::wire::messages::{IndexQueryType, RpbIndexReq, RpbPutReq};
 
-use crate::pb_server::{Seen, Server as PbServer, ServerBehavior};
-use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
+use crate::pb_server::{PbServer, Seen, ServerBehavior};
+use crate::support::{HttpServer, Run, errors_of, response, run, try_run};
 
 /// A node whose HTTP interface answers every query with `key_count` keys.
 struct Node {

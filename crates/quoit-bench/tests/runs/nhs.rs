@@ -13,8 +13,8 @@ use quoit_client::wire::messages::{
     RpbKeysCount, RpbKeysValue, RpbListKeysResp, RpbPutReq,
 };
 
-use crate::pb_server::{Reply, Seen, Server as PbServer, ServerBehavior, append};
-use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_check, try_run};
+use crate::pb_server::{PbServer, Reply, Seen, ServerBehavior, append};
+use crate::support::{HttpServer, Run, errors_of, response, run, try_check, try_run};
 
 /// A cluster with both interfaces.
 struct Cluster {

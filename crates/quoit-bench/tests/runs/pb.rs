@@ -10,10 +10,10 @@ use quoit_bench::cli::BenchOptions;
 use quoit_bench::run::RunError;
 use quoit_client::wire::messages::RpbMapRedResp;
 
-use crate::pb_server::{Reply, Seen, Server, ServerBehavior, append};
+use crate::pb_server::{PbServer, Reply, Seen, ServerBehavior, append};
 use crate::support::{Run, errors_of, run, try_run};
 
-fn config(server: &Server, operation: &str, rest: &str) -> String {
+fn config(server: &PbServer, operation: &str, rest: &str) -> String {
     let port = server.address.port();
     format!(
         "{{mode, max}}. {{driver, basho_bench_driver_riakc_pb}}. {{concurrent, 1}}.
@@ -23,7 +23,7 @@ fn config(server: &Server, operation: &str, rest: &str) -> String {
     )
 }
 
-fn run_operation(server: &Server, operation: &str) -> Run {
+fn run_operation(server: &PbServer, operation: &str) -> Run {
     run(&config(server, operation, ""))
 }
 
@@ -33,7 +33,7 @@ fn counts(run: &Run) -> (u64, u64) {
 
 #[test]
 fn get_takes_a_missing_object_and_get_existing_does_not() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     assert_eq!(counts(&run_operation(&server, "get")), (10, 0));
     let Seen::Get(request) = &server.seen()[1] else { panic!("a get") };
     assert_eq!((&request.bucket[..], &request.key[..]), (&b"test"[..], &[0, 0, 0, 1][..]));
@@ -46,7 +46,7 @@ fn get_takes_a_missing_object_and_get_existing_does_not() {
 
 #[test]
 fn put_sends_value_content_type_and_quorums() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     let rest = "{riakc_pb_bucket, {<<\"type\">>, <<\"bucket\">>}}. {riakc_pb_replies, 1}.
                 {riakc_pb_dw, 0}. {riakc_pb_content_type, \"text/plain\"}.";
     assert_eq!(counts(&run(&config(&server, "put", rest))), (10, 0));
@@ -60,7 +60,7 @@ fn put_sends_value_content_type_and_quorums() {
 
 #[test]
 fn update_sends_back_the_clock_and_keeps_the_metadata() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     assert_eq!(counts(&run_operation(&server, "update_existing")), (0, 10));
     assert_eq!(counts(&run_operation(&server, "update")), (10, 0));
     assert_eq!(counts(&run_operation(&server, "update")), (10, 0));
@@ -75,7 +75,7 @@ fn update_sends_back_the_clock_and_keeps_the_metadata() {
 
 #[test]
 fn an_update_with_indexes_replaces_them_and_keeps_the_rest() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     for _ in 0..2 {
         assert_eq!(counts(&run_operation(&server, "update_with2i")), (10, 0));
     }
@@ -94,7 +94,7 @@ fn an_update_with_indexes_replaces_them_and_keeps_the_rest() {
 
 #[test]
 fn a_listing_reads_all_parts_and_draws_no_key() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     run_operation(&server, "put");
     // Ten gets end the run. A listing that left parts unread would spoil the next get.
     let rest = "{operations, [{listkeys, 1}, {get_existing, 1}]}. {pb_timeout_listkeys, 5000}.";
@@ -113,7 +113,7 @@ fn a_listing_reads_all_parts_and_draws_no_key() {
 
 #[test]
 fn nodes_of_erlang_are_reached_over_protocol_buffers() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     let rest = format!(
         "{{driver, riakclient}}. {{riakclient_nodes, ['riak@127.0.0.1']}}.
          {{riakclient_pb_port, {}}}. {{riakclient_bucket, <<\"old\">>}}.
@@ -145,7 +145,7 @@ fn nodes_of_erlang_are_reached_over_protocol_buffers() {
 
 #[test]
 fn objects_have_the_indexes_of_the_configuration_which_are_asked_for_ranges() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     let rest = "{secondary_indexes, [{\"Age\", integer_index, 1, 90}]}.
                 {operations, [{put, 1}, {update, 1}, {{get_index, \"age\", 5}, 1}]}.";
     let run = run(&config(&server, "put", rest));
@@ -174,8 +174,8 @@ fn objects_have_the_indexes_of_the_configuration_which_are_asked_for_ranges() {
 }
 
 /// A server that answers each job with one number, in two parts.
-fn job_server(result: i64) -> Server {
-    Server::answering(move |seen, _| {
+fn job_server(result: i64) -> PbServer {
+    PbServer::answering(move |seen, _| {
         let Seen::MapRed(_) = seen else { panic!("{seen:?} is no job") };
         let response = Some(Bytes::from(format!("[{result}]")));
         let mut answer = Vec::new();
@@ -185,7 +185,7 @@ fn job_server(result: i64) -> Server {
     })
 }
 
-fn job_of(server: &Server) -> serde_json::Value {
+fn job_of(server: &PbServer) -> serde_json::Value {
     let Some(Seen::MapRed(job)) = server.seen().pop() else { panic!("a job") };
     assert_eq!(&job.content_type[..], b"application/json");
     serde_json::from_slice(&job.request).unwrap()
@@ -234,7 +234,7 @@ fn a_job_over_the_bucket_is_held_against_the_number_of_its_objects_if_that_is_kn
 
 #[test]
 fn delete_sends_no_clock() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     assert_eq!(counts(&run_operation(&server, "delete")), (10, 0));
     let Seen::Delete(request) = &server.seen()[0] else { panic!("a delete") };
     assert_eq!((request.vclock.clone(), request.rw), (None, Some(4_294_967_293)));
@@ -242,7 +242,7 @@ fn delete_sends_no_clock() {
 
 #[test]
 fn an_error_of_the_server_is_counted_with_its_text() {
-    let server = Server::start(|_| ServerBehavior::Refuse);
+    let server = PbServer::start(|_| ServerBehavior::Refuse);
     let errors = errors_of(&run_operation(&server, "put"));
     assert_eq!(errors, "\"{{put,put},<<\"\"overload\"\">>}\",\"10\"");
 }
@@ -251,7 +251,7 @@ fn an_error_of_the_server_is_counted_with_its_text() {
 fn puts_that_are_refused_as_an_overload_are_made_again_if_so_told() {
     let refused_twice =
         |number| if number < 2 { ServerBehavior::Refuse } else { ServerBehavior::Answer };
-    let server = Server::start(refused_twice);
+    let server = PbServer::start(refused_twice);
     let run =
         try_run(&config(&server, "put", "{riakc_pb_repeat_overload, true}."), |_| {}).unwrap();
     assert_eq!(run.report.total.error_count(), 0);
@@ -260,7 +260,7 @@ fn puts_that_are_refused_as_an_overload_are_made_again_if_so_told() {
     assert_eq!(puts[1], puts[2]);
 
     // The put is not repeated for ever.
-    let server = Server::start(|_| ServerBehavior::Refuse);
+    let server = PbServer::start(|_| ServerBehavior::Refuse);
     let rest = "{riakc_pb_repeat_overload, true}. {pb_timeout_write, 35}.";
     let run = try_run(&config(&server, "put", rest), |_| {}).unwrap();
     assert_eq!(counts(&run), (0, 10));
@@ -270,7 +270,7 @@ fn puts_that_are_refused_as_an_overload_are_made_again_if_so_told() {
 #[test]
 fn a_timeout_is_an_error_and_the_worker_goes_on_with_a_new_connection() {
     let server =
-        Server::start(
+        PbServer::start(
             |number| if number == 0 { ServerBehavior::Hang } else { ServerBehavior::Answer },
         );
     let run = run(&config(&server, "get", "{pb_timeout_read, 100}."));
@@ -282,7 +282,7 @@ fn a_timeout_is_an_error_and_the_worker_goes_on_with_a_new_connection() {
 #[test]
 fn a_lost_connection_starts_the_operation_over_with_a_new_key() {
     let server =
-        Server::start(
+        PbServer::start(
             |number| if number == 3 { ServerBehavior::Close } else { ServerBehavior::Answer },
         );
     let run = run_operation(&server, "get");
@@ -301,7 +301,7 @@ fn a_lost_connection_starts_the_operation_over_with_a_new_key() {
 #[test]
 fn each_worker_keeps_one_target() {
     let servers =
-        [Server::start(|_| ServerBehavior::Answer), Server::start(|_| ServerBehavior::Answer)];
+        [PbServer::start(|_| ServerBehavior::Answer), PbServer::start(|_| ServerBehavior::Answer)];
     let ports = servers.each_ref().map(|server| server.address.port());
     let rest = format!(
         "{{concurrent, 3}}. {{riakc_pb_ips, [{{\"127.0.0.1\", {}}}, {{\"127.0.0.1\", {}}}]}}.",

@@ -11,22 +11,22 @@ use quoit_client::wire::messages::{
 };
 use quoit_client::{BucketRef, Layout};
 
-use crate::pb_server::{Reply, Seen, Server, ServerBehavior, append};
+use crate::pb_server::{PbServer, Reply, Seen, ServerBehavior, append};
 use crate::support::{run, try_run};
 
 /// Two nodes. Partition p is only on node p modulo 2.
-struct Cluster {
-    nodes: [Server; 2],
+struct PbNodes {
+    nodes: [PbServer; 2],
     layout: Layout,
 }
 
-impl Cluster {
+impl PbNodes {
     /// Starts the nodes. The second node closes the connection at each request that `ends` is true for.
     fn start(ends: fn(&Seen) -> bool) -> Self {
         let layout: Arc<OnceLock<RpbGetLayoutResp>> = Arc::default();
         let start = |ends: fn(&Seen) -> bool| {
             let layout = layout.clone();
-            Server::answering(move |request, _| {
+            PbServer::answering(move |request, _| {
                 let mut answer = Vec::new();
                 match request {
                     request if ends(&request) => return Reply::End,
@@ -67,8 +67,8 @@ impl Cluster {
     }
 }
 
-fn told(nodes: &[Server]) -> RpbGetLayoutResp {
-    let node = |node: &Server| RpbLayoutNode {
+fn told(nodes: &[PbServer]) -> RpbGetLayoutResp {
+    let node = |node: &PbServer| RpbLayoutNode {
         name: Bytes::from_static(b"n"),
         address: Bytes::from(node.address.to_string()),
     };
@@ -82,7 +82,7 @@ fn told(nodes: &[Server]) -> RpbGetLayoutResp {
     }
 }
 
-fn config(server: &Server, operation: &str) -> String {
+fn config(server: &PbServer, operation: &str) -> String {
     let port = server.address.port();
     format!(
         "{{mode, max}}. {{driver, basho_bench_driver_riakc_pb}}. {{concurrent, 2}}.
@@ -96,7 +96,7 @@ fn config(server: &Server, operation: &str) -> String {
 #[test]
 fn every_request_goes_to_a_node_that_holds_its_key() {
     for operation in ["get", "put", "update"] {
-        let cluster = Cluster::start(|_| false);
+        let cluster = PbNodes::start(|_| false);
         let run = run(&cluster.config(operation));
         assert_eq!(run.report.total.error_count(), 0);
         let mut all = BTreeSet::new();
@@ -112,7 +112,7 @@ fn every_request_goes_to_a_node_that_holds_its_key() {
 
 #[test]
 fn operations_go_on_elsewhere_when_a_node_dies() {
-    let cluster = Cluster::start(|_| true);
+    let cluster = PbNodes::start(|_| true);
     let run = run(&cluster.config("get"));
     assert_eq!(run.report.total.error_count(), 0);
     let (_, foreign) = cluster.keys_at(0);
@@ -122,13 +122,13 @@ fn operations_go_on_elsewhere_when_a_node_dies() {
 /// A worker that does not notice the loss would hold its thread for ever, so the run has a time limit.
 #[test]
 fn operations_without_a_key_go_on_elsewhere_when_a_node_dies() {
-    let cluster = Cluster::start(|request| matches!(request, Seen::ListKeys(_)));
+    let cluster = PbNodes::start(|request| matches!(request, Seen::ListKeys(_)));
     let config = cluster.config("get").replace("[{get, 1}]", "[{get, 1}, {listkeys, 1}]");
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || ended.send(run(&config).report.total.error_count()));
     let error_count = end.recv_timeout(Duration::from_secs(60)).expect("the run ends");
     assert_eq!(error_count, 0);
-    let lists = |server: &Server| {
+    let lists = |server: &PbServer| {
         server.seen().iter().filter(|request| matches!(request, Seen::ListKeys(_))).count()
     };
     assert!(
@@ -140,7 +140,7 @@ fn operations_without_a_key_go_on_elsewhere_when_a_node_dies() {
 
 #[test]
 fn a_server_without_layouts_is_told_before_the_run() {
-    let server = Server::start(|_| ServerBehavior::Answer);
+    let server = PbServer::start(|_| ServerBehavior::Answer);
     let Err(error @ RunError::Start { .. }) = try_run(&config(&server, "get"), |_| {}) else {
         panic!("it ran")
     };

@@ -37,7 +37,7 @@ pub enum ServerBehavior {
     Close,
 }
 
-pub struct Server {
+pub struct PbServer {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
@@ -54,7 +54,7 @@ type Respond = dyn Fn(Seen, usize) -> Reply + Send + Sync;
 #[derive(Default)]
 struct Objects(Mutex<HashMap<Bytes, (u32, RpbContent)>>);
 
-impl Server {
+impl PbServer {
     /// Starts a store. `manner_of` decides its behaviour by the number of the request, from 0.
     pub fn start(manner_of: impl Fn(usize) -> ServerBehavior + Send + Sync + 'static) -> Self {
         let objects = Objects::default();

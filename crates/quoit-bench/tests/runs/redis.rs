@@ -14,12 +14,12 @@ use crate::support::{Run, errors_of, run, try_run};
 type Request = Vec<Vec<u8>>;
 
 /// A server that records every request, except those with which connections introduce themselves.
-struct Server {
+struct RedisServer {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
-impl Server {
+impl RedisServer {
     /// Starts a server that closes the connection instead of answering the requests for whose number, from
     /// 0, `drops` returns true.
     fn start(drops: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
@@ -118,7 +118,7 @@ fn counts(run: &Run) -> (u64, u64) {
 
 #[test]
 fn operations_are_commands_one_after_the_other() {
-    let server = Server::start(|_| false);
+    let server = RedisServer::start(|_| false);
     for operation in ["get", "set", "get", "del", "del"] {
         let run = run(&config(server.address, &format!("{{{operation}, 1}}"), ""));
         assert_eq!(counts(&run), (10, 0), "{operation}");
@@ -132,24 +132,24 @@ fn operations_are_commands_one_after_the_other() {
 
 #[test]
 fn the_bucket_is_part_of_keys() {
-    let server = Server::start(|_| false);
+    let server = RedisServer::start(|_| false);
     run(&config(server.address, "{get, 1}", "{bucket_name, <<\"cache\">>}."));
     assert_eq!(server.seen()[9], [b"GET".to_vec(), b"cache:9".to_vec()]);
 }
 
 #[test]
 fn an_invalid_command_is_counted_as_the_servers_error() {
-    let server = Server::start(|_| false);
+    let server = RedisServer::start(|_| false);
     let run = run(&config(server.address, "{invalid, 1}", ""));
     assert_eq!(errors_of(&run), "\"{{invalid,invalid},{redis_error,\"\"ERR\"\"}}\",\"10\"");
 }
 
 #[test]
 fn a_lost_connection_is_made_anew_as_often_as_configured() {
-    let server = Server::start(|number| (2..5).contains(&number));
+    let server = RedisServer::start(|number| (2..5).contains(&number));
     let rest = "{retries, 3}. {retry_delay, 0}.";
     assert_eq!(counts(&run(&config(server.address, "{get, 1}", rest))), (10, 0));
-    let server = Server::start(|number| (2..5).contains(&number));
+    let server = RedisServer::start(|number| (2..5).contains(&number));
     let run = run(&config(server.address, "{get, 1}", "{retries, 2}. {retry_delay, 0}."));
     assert_eq!(errors_of(&run), "\"{{get,get},max_retries}\",\"1\"");
     assert_eq!(counts(&run), (9, 1));

@@ -5,7 +5,7 @@ use std::fs;
 use quoit_bench::cli::BenchOptions;
 use quoit_bench::run::RunEnd;
 
-use crate::support::{Run, Server, try_check, try_run};
+use crate::support::{HttpServer, Run, try_check, try_run};
 
 /// Runs a configuration that is stored next to a script.
 fn run_beside(script: &str, config: &str) -> Run {
@@ -18,7 +18,7 @@ fn run_beside(script: &str, config: &str) -> Run {
     try_run("", change).unwrap_or_else(|error| panic!("{config}: {error}"))
 }
 
-fn against(server: &Server, rest: &str) -> String {
+fn against(server: &HttpServer, rest: &str) -> String {
     let port = server.address.port();
     format!(
         "{{mode, max}}. {{driver, http_raw}}. {{http_raw_port, {port}}}. {{concurrent, 2}}. {rest}"
@@ -33,7 +33,7 @@ fn keys_and_values_come_from_a_script_beside_the_configuration_and_repeat() {
                   }
                   function values(worker) { return () => `value of ${worker}`; }";
     let requests = || {
-        let server = Server::store();
+        let server = HttpServer::store();
         let config = "{operations, [{put, 1}]}. {key_generator, {script, \"shop.js\", keys, [20]}}.
                       {value_generator, {function, shop, values, []}}.";
         let run = run_beside(script, &against(&server, config));
@@ -71,7 +71,7 @@ fn a_session_says_the_operations_of_each_worker_in_their_order() {
                       return typeof step === \"function\" ? step(wasSuccess) : step;
                     };
                   }";
-    let server = Server::store();
+    let server = HttpServer::store();
     let config = "{operations, [{login, get_existing, 1}, {\"read cart\", get, 1}, {put, 0}]}.
                   {session, {script, \"shop.js\", visit, []}}.";
     let run = run_beside(script, &against(&server, config));
@@ -118,7 +118,7 @@ fn a_fault_of_a_script_ends_the_run_and_is_told_with_its_line() {
             true => format!("{{session, {of_script}}}."),
             false => format!("{{key_generator, {of_script}}}."),
         };
-        let server = Server::store();
+        let server = HttpServer::store();
         let run = run_beside(
             script,
             &against(&server, &format!("{{operations, [{{get, 1}}]}}. {source}")),

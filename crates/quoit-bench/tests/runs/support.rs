@@ -16,7 +16,7 @@ use quoit_bench::run::{RunError, RunReport};
 
 /// A request as the server saw it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct SeenHttpRequest {
     pub method: String,
     pub path: String,
     pub headers: HashMap<String, String>,
@@ -24,16 +24,16 @@ pub struct Seen {
 }
 
 /// Computes the server's answer from a request and its number, from 0.
-pub type Answer = dyn Fn(&Seen, usize) -> Vec<u8> + Send + Sync;
+pub type Answer = dyn Fn(&SeenHttpRequest, usize) -> Vec<u8> + Send + Sync;
 
 /// A server on a free port that records every request.
-pub struct Server {
+pub struct HttpServer {
     pub address: SocketAddr,
-    pub seen: Arc<Mutex<Vec<Seen>>>,
+    pub seen: Arc<Mutex<Vec<SeenHttpRequest>>>,
     connection_count: Arc<AtomicUsize>,
 }
 
-impl Server {
+impl HttpServer {
     pub fn start(answer: Arc<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -82,7 +82,7 @@ impl Server {
         self.connection_count.load(Ordering::SeqCst)
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenHttpRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -97,7 +97,7 @@ pub fn response(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status}\r\n{headers}{length}\r\n").as_bytes(), body].concat()
 }
 
-fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Seen>>, answer: &Answer) {
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<SeenHttpRequest>>, answer: &Answer) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut line = String::new();
@@ -116,7 +116,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Seen>>, answer: &Answer) {
         let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        let request = Seen { method, path, headers, body };
+        let request = SeenHttpRequest { method, path, headers, body };
         let number = {
             let mut seen = seen.lock().unwrap();
             seen.push(request.clone());

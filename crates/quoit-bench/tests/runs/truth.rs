@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use quoit_bench::measure::Latencies;
 use quoit_bench::run::{RunEnd, RunSummary};
 
-use crate::support::{Run, Server, response, run, try_run};
+use crate::support::{HttpServer, Run, response, run, try_run};
 
-fn config(server: &Server, rest: &str) -> String {
+fn config(server: &HttpServer, rest: &str) -> String {
     let port = server.address.port();
     format!(
         "{{driver, http_raw}}. {{http_raw_ips, [\"127.0.0.1\"]}}. {{http_raw_port, {port}}}.
@@ -22,10 +22,10 @@ fn config(server: &Server, rest: &str) -> String {
 /// took.
 fn delaying(
     delay: impl Fn(usize) -> Duration + Send + Sync + 'static,
-) -> (Server, Arc<Mutex<Vec<f64>>>) {
+) -> (HttpServer, Arc<Mutex<Vec<f64>>>) {
     let taken_us = Arc::new(Mutex::new(Vec::new()));
     let taken = taken_us.clone();
-    let server = Server::start(Arc::new(move |_, number| {
+    let server = HttpServer::start(Arc::new(move |_, number| {
         let start = Instant::now();
         sleep(delay(number));
         taken.lock().unwrap().push(start.elapsed().as_secs_f64() * 1e6);
@@ -130,9 +130,9 @@ fn a_closed_loop_has_the_rate_that_its_delays_allow() {
 }
 
 /// A server that answers within 10 ms, but stalls for two seconds from its first second on.
-fn stalling() -> Server {
+fn stalling() -> HttpServer {
     let first = Mutex::new(None);
-    Server::start(Arc::new(move |_, _| {
+    HttpServer::start(Arc::new(move |_, _| {
         let start = *first.lock().unwrap().get_or_insert_with(Instant::now);
         let stall = start + Duration::from_secs(1)..start + Duration::from_secs(3);
         sleep(Duration::from_millis(10));

@@ -9,8 +9,8 @@ use quoit_bench::run::RunSummary;
 use quoit_bench::verify::{Fault, Semantics, Verifier, VerifySettings};
 use quoit_client::wire::messages::{RpbContent, RpbDelResp, RpbGetResp, RpbPutResp};
 
-use crate::pb_server::{Reply, Seen, Server as PbServer, append};
-use crate::support::{Run, Server as HttpServer, response, try_run};
+use crate::pb_server::{PbServer, Reply, Seen, append};
+use crate::support::{HttpServer, Run, response, try_run};
 
 /// The fault of a store, which affects one key in three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
