@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::config::Target;
 use crate::exit_status::{ExitStatus, failed};
 use crate::growth::{
-    COLUMNS, Experiment, GrowthError, GrowthKind, GrowthRow, TIMES, TimeColumn, ends,
+    COLUMNS, Experiment, GrowthError, GrowthItem, GrowthKind, GrowthRow, TIMES, TimeColumn, ends,
 };
 use crate::output::text::ms_text;
 use crate::output::{GROWTH_FILE, OutputError, ResultFile, RunDirectory};
@@ -119,12 +119,12 @@ async fn grow(
         ResultFile::create(path.clone(), header.as_bytes()).map_err(OutputError::write(&path))?;
     out.write_all(header.as_bytes()).map_err(GrowthError::Rows)?;
     let mut report = GrowthReport { directory, rows: Vec::new(), failure: None };
-    'items: for item in 1..=options.item_count {
+    'items: for number in 1..=options.item_count {
         for container in 1..=options.container_count {
             let added = tokio::select! {
                 biased;
                 () = signals.next() => break 'items,
-                added = experiment.add(item, container) => added,
+                added = experiment.add(GrowthItem { number, container }) => added,
             };
             let row = match added {
                 Ok(row) => row,

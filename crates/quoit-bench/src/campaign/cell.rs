@@ -10,6 +10,7 @@ use super::scale::CampaignScale;
 use super::server_plan::ServerPlan;
 use super::servers::NodeAddresses;
 use crate::cli::check_text;
+use crate::config::{ConfigText, ValueForm};
 use crate::growth::GrowthKind;
 use crate::output::text::clock_text;
 use crate::term::Term;
@@ -154,27 +155,32 @@ impl Campaign {
                 problem: format!("{}: {problem}", phase.name),
             })?;
             let name = format!("{}-{}.config", cell.label, phase.name);
-            check_text(&name, &text).map_err(|error| CampaignError::Phase {
-                place: self.place(phase.name),
-                phase: phase.name,
-                cell: cell.label.clone(),
-                error: Box::new(error),
+            check_text(ConfigText { name: &name, text: &text }).map_err(|error| {
+                CampaignError::Phase {
+                    place: self.place(phase.name),
+                    phase: phase.name,
+                    cell: cell.label.clone(),
+                    error: Box::new(error),
+                }
             })?;
         }
         Ok(())
     }
 }
 
+const GROWTH_TYPE: ValueForm = ValueForm { name: "type", expected: "sets or maps" };
+
 fn read_growth(term: &Term) -> Result<CellPhase, String> {
     let mut fields = FieldReader::of(term, "growth")?;
-    let kind = fields.required("type", "sets or maps", |term| match term.as_atom()? {
+    let kind = fields.required(GROWTH_TYPE, |term| match term.as_atom()? {
         "sets" => Some(GrowthKind::Sets),
         "maps" => Some(GrowthKind::Maps),
         _ => None,
     })?;
     let count = |term: &Term| unsigned(term, 1..=100_000_000);
-    let item_count = fields.required("items", "a number above 0", count)?;
-    let container_count = fields.optional("containers", "a number above 0", count)?.unwrap_or(1);
+    let above_zero = |name| ValueForm { name, expected: "a number above 0" };
+    let item_count = fields.required(above_zero("items"), count)?;
+    let container_count = fields.optional(above_zero("containers"), count)?.unwrap_or(1);
     fields.finish()?;
     let load = PhaseLoad::Growth { kind, item_count, container_count };
     Ok(CellPhase { name: "growth", load, length: None })

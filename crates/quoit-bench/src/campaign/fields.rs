@@ -1,5 +1,6 @@
 //! The fields of a value that is a list of pairs. Each field is read once.
 
+use crate::config::ValueForm;
 use crate::names::nearest;
 use crate::term::Term;
 use std::ops::RangeInclusive;
@@ -23,10 +24,10 @@ impl<'a> FieldReader<'a> {
     /// Reads a field, if it is there.
     pub(super) fn optional<T>(
         &mut self,
-        name: &'static str,
-        expected: &str,
+        form: ValueForm,
         read: impl Fn(&Term) -> Option<T>,
     ) -> Result<Option<T>, String> {
+        let ValueForm { name, expected } = form;
         self.known.push(name);
         let Some(index) = self.pairs.iter().position(|(key, _)| key == name) else {
             return Ok(None);
@@ -39,12 +40,12 @@ impl<'a> FieldReader<'a> {
     /// Reads a required field.
     pub(super) fn required<T>(
         &mut self,
-        name: &'static str,
-        expected: &str,
+        form: ValueForm,
         read: impl Fn(&Term) -> Option<T>,
     ) -> Result<T, String> {
+        let ValueForm { name, expected } = form;
         let missing = format!("{} has no {name}: write {{{name}, ...}} with {expected}", self.of);
-        self.optional(name, expected, read)?.ok_or(missing)
+        self.optional(form, read)?.ok_or(missing)
     }
 
     /// Rejects fields that were not read.

@@ -120,6 +120,15 @@ impl Display for ServerResource {
     }
 }
 
+/// One of the equal parts of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunPart {
+    /// Number of the part, from 1.
+    pub(super) number: usize,
+    /// Number of parts.
+    pub(super) count: usize,
+}
+
 /// A figure of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CampaignFigure {
@@ -127,8 +136,8 @@ pub(super) enum CampaignFigure {
     Rate,
     /// Successful operations per second, divided by the number of nodes.
     RateOfNode,
-    /// Successful operations per second in part number `part` (from 1) of `of` equal parts of the run.
-    RateInPart { part: usize, of: usize },
+    /// Successful operations per second in a part of the run.
+    RateInPart(RunPart),
     /// Failed operations in percent of all operations.
     Failed,
     /// A statistic of an operation's latencies, in milliseconds.
@@ -170,9 +179,9 @@ impl CampaignFigure {
         let number = |index: usize| usize::try_from(parts.get(index)?.as_integer()?).ok();
         match (word, parts.len()) {
             ("rate", 3) => {
-                let (part, of) = (number(1)?, number(2)?);
-                let is_good = (1..=of).contains(&part) && of <= 1000;
-                is_good.then_some(Self::RateInPart { part, of })
+                let part = RunPart { number: number(1)?, count: number(2)? };
+                let is_good = (1..=part.count).contains(&part.number) && part.count <= 1000;
+                is_good.then_some(Self::RateInPart(part))
             }
             ("extra", 3) => Some(Self::Extra { operation: name(1)?, over: name(2)? }),
             ("extra_percent", 3) => {
@@ -192,7 +201,7 @@ impl CampaignFigure {
     /// Unit of the value; empty for a ratio.
     pub(super) fn unit(&self) -> &'static str {
         match self {
-            Self::Rate | Self::RateOfNode | Self::RateInPart { .. } => "op/s",
+            Self::Rate | Self::RateOfNode | Self::RateInPart(_) => "op/s",
             Self::Failed | Self::ExtraPercent { .. } => "%",
             Self::Latency { .. } | Self::Extra { .. } => "ms",
             Self::Server(ServerResource::Cpu) => "us/op",
@@ -208,7 +217,7 @@ impl CampaignFigure {
         match self {
             Self::Rate => Some(cell.summary()?.successful_per_s),
             Self::RateOfNode => Some(cell.summary()?.successful_per_s / f64::from(cell.node_count)),
-            Self::RateInPart { part, of } => cell.rate_in_part(*part, *of),
+            Self::RateInPart(part) => cell.rate_in(*part),
             Self::Failed => {
                 let summary = cell.summary()?;
                 let all = summary.successful + summary.failed;
@@ -218,11 +227,11 @@ impl CampaignFigure {
                 Some(statistic.ms(cell.latencies(operation)?))
             }
             Self::Extra { operation, over } => {
-                let [own, other] = cell.means_ms(operation, over)?;
+                let [own, other] = cell.means_ms([operation, over])?;
                 Some(own - other)
             }
             Self::ExtraPercent { operation, over } => {
-                let [own, other] = cell.means_ms(operation, over)?;
+                let [own, other] = cell.means_ms([operation, over])?;
                 (other > 0.0).then(|| 100.0 * (own - other) / other)
             }
             Self::Server(resource) => cell.server_use(*resource),
@@ -240,7 +249,9 @@ impl Display for CampaignFigure {
         match self {
             Self::Rate => f.write_str("rate"),
             Self::RateOfNode => f.write_str("rate of a node"),
-            Self::RateInPart { part, of } => write!(f, "rate in part {part} of {of}"),
+            Self::RateInPart(RunPart { number, count }) => {
+                write!(f, "rate in part {number} of {count}")
+            }
             Self::Failed => f.write_str("failed"),
             Self::Latency { statistic, operation } => write!(f, "{operation} {statistic}"),
             Self::Extra { operation, over } => write!(f, "{operation} beyond {over}, mean"),

@@ -5,7 +5,7 @@ use super::fields::pairs;
 use super::figure::{CampaignFigure, FORMS};
 use super::matrix::{CELLS_MAX, MatrixAxis, combinations, read_axes};
 use super::published::{PublishedSet, read_published};
-use crate::config::{Place, Settings};
+use crate::config::{Place, Settings, ValueForm};
 use crate::names::nearest;
 use crate::term::Term;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Campaign {
             |term: &Term| read_axes(term).map_err(|expected| format!("matrix: {expected}"));
         let campaign = Self {
             name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-            title: reader.text("title", "a line in quotes")?,
+            title: reader.text(ValueForm { name: "title", expected: "a line in quotes" })?,
             about: reader.optional_text("about")?,
             source: reader.optional_text("source")?,
             text: String::from_utf8_lossy(text).into_owned(),
@@ -100,7 +100,7 @@ impl Campaign {
         match (has("run"), has("growth")) {
             (false, false) => {
                 let expected = "the keys of a configuration, or {growth, [...]}";
-                return Err(reader.missing("run", expected));
+                return Err(reader.missing(ValueForm { name: "run", expected }));
             }
             (true, true) => {
                 return fault("growth", "growth: a campaign has either run or growth".to_owned());
@@ -108,7 +108,8 @@ impl Campaign {
             _ => {}
         }
         if !has("server") {
-            return Err(reader.missing("server", "a list such as [{nodes, 1}]"));
+            let expected = "a list such as [{nodes, 1}]";
+            return Err(reader.missing(ValueForm { name: "server", expected }));
         }
         let cells: usize = self.axes.iter().map(|axis| axis.values.len()).product();
         if cells > CELLS_MAX {
@@ -158,14 +159,15 @@ impl CampaignReader<'_> {
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    fn text(&self, key: &'static str, expected: &'static str) -> Result<String, CampaignError> {
-        match self.optional_text(key)? {
-            text if text.is_empty() => Err(self.missing(key, expected)),
+    fn text(&self, form: ValueForm) -> Result<String, CampaignError> {
+        match self.optional_text(form.name)? {
+            text if text.is_empty() => Err(self.missing(form)),
             text => Ok(text),
         }
     }
 
-    fn missing(&self, key: &'static str, expected: &'static str) -> CampaignError {
+    fn missing(&self, form: ValueForm) -> CampaignError {
+        let ValueForm { name: key, expected } = form;
         CampaignError::Missing { file: self.file.to_owned(), key, expected }
     }
 }

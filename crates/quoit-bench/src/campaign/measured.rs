@@ -1,6 +1,6 @@
 //! The results of a cell, read from its directory.
 
-use super::figure::{GrowthColumn, ServerResource};
+use super::figure::{GrowthColumn, RunPart, ServerResource};
 use crate::growth::median;
 use crate::measure::Latencies;
 use crate::report::{Growth, rates_of_parts, used_per_operation};
@@ -62,10 +62,10 @@ impl MeasuredCell {
         (found.latencies.count > 0).then_some(&found.latencies)
     }
 
-    /// The mean latencies of two operations, in milliseconds.
-    pub(super) fn means_ms(&self, operation: &str, other: &str) -> Option<[f64; 2]> {
-        let ms = |name: &str| Some(self.latencies(name)?.mean_us / 1000.0);
-        Some([ms(operation)?, ms(other)?])
+    /// The mean latencies of two operations, in their order, in milliseconds.
+    pub(super) fn means_ms(&self, operations: [&str; 2]) -> Option<[f64; 2]> {
+        let [one, other] = operations.map(|name| Some(self.latencies(name)?.mean_us / 1000.0));
+        Some([one?, other?])
     }
 
     /// A resource that all servers used per successful operation, in microseconds or bytes. `None` if the
@@ -80,10 +80,10 @@ impl MeasuredCell {
         }
     }
 
-    /// Successful operations per second in part number `part` (from 1) of `of` equal parts of the run.
-    pub(super) fn rate_in_part(&self, part: usize, of: usize) -> Option<f64> {
+    /// Successful operations per second in a part of the run.
+    pub(super) fn rate_in(&self, part: RunPart) -> Option<f64> {
         self.summary()?;
-        rates_of_parts(&self.directory, of).ok()?.get(part - 1).copied()
+        rates_of_parts(&self.directory, part.count).ok()?.get(part.number - 1).copied()
     }
 
     /// The medians of the first and the last tenth of a column, in milliseconds or bytes.

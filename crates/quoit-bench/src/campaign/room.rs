@@ -2,6 +2,7 @@
 
 use super::fields::{FieldReader, unsigned};
 use super::server_plan::ServerPlan;
+use crate::config::ValueForm;
 use crate::output::text::size_text;
 use crate::term::Term;
 use std::path::Path;
@@ -28,8 +29,10 @@ impl RoomNeeds {
     pub(super) fn read(term: &Term) -> Result<Self, String> {
         let mut fields = FieldReader::of(term, "needs")?;
         let bytes = |term: &Term| unsigned(term, 0..=u64::MAX >> 1);
-        let mut of =
-            |name| fields.optional(name, "a number of bytes", bytes).map(Option::unwrap_or_default);
+        let mut of = |name| {
+            let form = ValueForm { name, expected: "a number of bytes" };
+            fields.optional(form, bytes).map(Option::unwrap_or_default)
+        };
         let (disk_bytes, memory_bytes) = (of("disk")?, of("memory")?);
         fields.finish()?;
         Ok(Self { disk_bytes, memory_bytes })

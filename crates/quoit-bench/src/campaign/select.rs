@@ -10,39 +10,43 @@ pub(super) fn select<'a>(
 ) -> Result<Vec<&'a CampaignCell>, CampaignError> {
     let labels = || cells.iter().map(|cell| cell.label.as_str());
     for pattern in patterns {
-        if !labels().any(|label| matches(pattern, label)) {
+        if !labels().any(|label| LabelPattern(pattern).matches(label)) {
             let known = labels().collect::<Vec<_>>().join(", ");
             return Err(CampaignError::NoCell { pattern: pattern.clone(), known });
         }
     }
     let is_wanted = |cell: &&CampaignCell| {
-        patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &cell.label))
+        patterns.is_empty()
+            || patterns.iter().any(|pattern| LabelPattern(pattern).matches(&cell.label))
     };
     Ok(cells.iter().filter(is_wanted).collect())
 }
 
-/// True if a label matches a pattern, in which `*` stands for any text. A pattern without `*` matches any
-/// part of the label.
-fn matches(pattern: &str, label: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(first) = parts.next().filter(|_| pattern.contains('*')) else {
-        return label.contains(pattern);
-    };
-    let Some(mut rest) = label.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
+/// A pattern of labels, in which `*` stands for any text. Without `*` it matches any part of a label.
+struct LabelPattern<'a>(&'a str);
+
+impl LabelPattern<'_> {
+    fn matches(&self, label: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let Some(first) = parts.next().filter(|_| self.0.contains('*')) else {
+            return label.contains(self.0);
+        };
+        let Some(mut rest) = label.strip_prefix(first) else { return false };
+        let mut parts: Vec<&str> = parts.collect();
+        let last = parts.pop().unwrap_or_default();
+        for part in parts {
+            match rest.find(part) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
         }
+        rest.ends_with(last)
     }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::LabelPattern;
 
     #[test]
     fn a_star_stands_for_any_text_and_a_pattern_without_one_is_a_part() {
@@ -57,7 +61,7 @@ mod tests {
             ("a*a", "a", false),
             ("leveled", "leveldb", false),
         ] {
-            assert_eq!(matches(pattern, label), expected, "{pattern} {label}");
+            assert_eq!(LabelPattern(pattern).matches(label), expected, "{pattern} {label}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The servers of a cell, as the key `server` describes them.
 
 use super::fields::{FieldReader, unsigned};
+use crate::config::ValueForm;
 use crate::term::Term;
 use std::path::PathBuf;
 
@@ -29,43 +30,55 @@ pub struct ServerPlan {
     pub running: Option<(Vec<String>, Vec<String>)>,
 }
 
+const PROGRAM: ValueForm = ValueForm { name: "program", expected: "a path in quotes" };
+
+const ENGINE: ValueForm =
+    ValueForm { name: "engine", expected: "the name of an engine, such as bitcask" };
+
+const NODES: ValueForm = ValueForm { name: "nodes", expected: "a number from 1 to 64" };
+
+const CLUSTERS: ValueForm = ValueForm { name: "clusters", expected: "1 or 2" };
+
+const LINKED: ValueForm = ValueForm { name: "linked", expected: "true or false" };
+
+const SETTINGS: ValueForm =
+    ValueForm { name: "settings", expected: "a list of texts \"key=value\"" };
+
+const BUCKET_TYPES: ValueForm =
+    ValueForm { name: "bucket_types", expected: "a list of {Name, DataType} such as {sets, set}" };
+
+const RUNNING: ValueForm = ValueForm {
+    name: "running",
+    expected: "{[\"host:port\", ...], [\"host:port\", ...]}: Protocol Buffers, and HTTP",
+};
+
 impl ServerPlan {
     /// Reads the value of `server`, in which the values of axes are already substituted.
     pub(super) fn read(term: &Term) -> Result<Self, String> {
         let mut fields = FieldReader::of(term, "server")?;
         let plan = Self {
-            program: fields.optional("program", "a path in quotes", text)?.map(PathBuf::from),
-            engine: fields.optional("engine", "the name of an engine, such as bitcask", word)?,
-            node_count: fields
-                .optional("nodes", "a number from 1 to 64", |term| unsigned(term, 1..=NODES_MAX))?
-                .unwrap_or(1),
-            cluster_count: fields
-                .optional("clusters", "1 or 2", |term| unsigned(term, 1..=2))?
-                .unwrap_or(1),
+            program: fields.optional(PROGRAM, text)?.map(PathBuf::from),
+            engine: fields.optional(ENGINE, word)?,
+            node_count: fields.optional(NODES, |term| unsigned(term, 1..=NODES_MAX))?.unwrap_or(1),
+            cluster_count: fields.optional(CLUSTERS, |term| unsigned(term, 1..=2))?.unwrap_or(1),
             is_linked: fields
-                .optional("linked", "true or false", |term| match term.as_atom()? {
+                .optional(LINKED, |term| match term.as_atom()? {
                     "true" => Some(true),
                     "false" => Some(false),
                     _ => None,
                 })?
                 .unwrap_or(false),
             settings: fields
-                .optional("settings", "a list of texts \"key=value\"", |term| {
+                .optional(SETTINGS, |term| {
                     let texts = texts(term)?;
                     texts.iter().all(|text| text.contains('=')).then_some(texts)
                 })?
                 .unwrap_or_default(),
-            bucket_types: fields
-                .optional("bucket_types", "a list of {Name, DataType} such as {sets, set}", types)?
-                .unwrap_or_default(),
-            running: fields.optional(
-                "running",
-                "{[\"host:port\", ...], [\"host:port\", ...]}: Protocol Buffers, and HTTP",
-                |term| {
-                    let [pb, http] = term.as_tuple()? else { return None };
-                    Some((texts(pb)?, texts(http)?))
-                },
-            )?,
+            bucket_types: fields.optional(BUCKET_TYPES, types)?.unwrap_or_default(),
+            running: fields.optional(RUNNING, |term| {
+                let [pb, http] = term.as_tuple()? else { return None };
+                Some((texts(pb)?, texts(http)?))
+            })?,
         };
         fields.finish()?;
         if plan.is_linked && plan.cluster_count != 2 {

@@ -16,8 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use crate::config::{
-    Config, ConfigError, Expectation, LINE_FILE, LoadOptions, LoadOptionsError, LogLevel, Place,
-    RunEvent, RunLength, Target, TargetOverride, run_hook,
+    Config, ConfigError, ConfigText, Expectation, LINE_FILE, LoadOptions, LoadOptionsError,
+    LogLevel, Place, RunEvent, RunLength, Target, TargetOverride,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -172,7 +172,7 @@ fn text_of_line(options: &BenchOptions) -> Result<Option<String>, ConfigError> {
 fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let text = text_of_line(options)?;
     let mut config = match &text {
-        Some(text) => Config::of_text(LINE_FILE, text)?,
+        Some(text) => Config::of_text(ConfigText { name: LINE_FILE, text })?,
         None => Config::load(&options.config_paths)?,
     };
     if let Some(duration) = &options.duration {
@@ -213,8 +213,8 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
 /// # Errors
 ///
 /// When it can't be run.
-pub(crate) fn check_text(name: &str, text: &str) -> Result<(), ConfigError> {
-    check::look(&Config::of_text(name, text)?).map(drop)
+pub(crate) fn check_text(text: ConfigText<'_>) -> Result<(), ConfigError> {
+    check::look(&Config::of_text(text)?).map(drop)
 }
 
 /// Runs a configuration with its driver.
@@ -249,7 +249,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     directory.path().clone_into(&mut config.run_directory);
     let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
     let configurations = match text_of_line(options)? {
-        Some(text) => vec![directory.write_config(LINE_FILE, &text)?],
+        Some(text) => vec![directory.write_config(ConfigText { name: LINE_FILE, text: &text })?],
         None => directory.copy_configs(&config_paths)?,
     };
     for warning in config.warnings.iter().chain(&warnings) {
@@ -266,9 +266,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     terminal.line(&format!("Results in {}", directory.path().display()));
     let (driver, workers) = (&config.driver, config.worker_count);
     terminal.set_title(format!("{driver}: {workers} workers, {}", config.pacing));
-    if let Some(command) = &config.hooks.before {
-        run_hook("pre_hook", command, directory.path())?;
-    }
+    config.hooks.run_before(directory.path())?;
     let mut environment = Environment::look(check::plan(&config, &asks), configurations);
     if options.asks_servers {
         environment.ask_servers(&config.driver, &asks.targets);
@@ -294,8 +292,10 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
             if of_run != directory.path() && directory.path().join(KNEE_FILE).is_file() {
                 write_after_run(directory.path(), report, terminal);
             }
-            if let Some(command) = &config.hooks.after {
-                run_post_hook(command, &directory, &log, terminal);
+            // A failure is only reported, because the results already exist.
+            if let Err(error) = config.hooks.run_after(directory.path()) {
+                log.warning(&error.to_string());
+                terminal.line(&format!("warning: {error}"));
             }
         }
         Err(error) => log.write(LogLevel::Error, &error.to_string()),
@@ -310,14 +310,6 @@ fn through_links(path: &Path) -> PathBuf {
     resolved
         .zip(path.file_name())
         .map_or_else(|| path.to_owned(), |(parent, name)| parent.join(name))
-}
-
-/// Runs `post_hook`. A failure is only reported, because the results already exist.
-fn run_post_hook(command: &str, directory: &RunDirectory, log: &RunLog, terminal: &mut Terminal) {
-    if let Err(error) = run_hook("post_hook", command, directory.path()) {
-        log.warning(&error.to_string());
-        terminal.line(&format!("warning: {error}"));
-    }
 }
 
 /// Raises the limit on open files to what the connections need, as far as the system permits.

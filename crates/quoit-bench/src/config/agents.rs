@@ -146,7 +146,7 @@ impl Config {
         let mut unnamed = opened.clone();
         let mut bytes = 0;
         for (key, written) in self.texts_of_files() {
-            let base = super::scripts::base_of(&self.settings, key, &self.source_dir());
+            let base = super::scripts::base_of(&self.source_dir(), &self.settings, key);
             let candidates = [PathBuf::from(&written), base.join(&written)];
             let Some(path) = candidates.into_iter().find(|path| opened.contains(path)) else {
                 continue;
@@ -259,9 +259,10 @@ fn for_each_text(term: &Term, take: &mut impl FnMut(String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ConfigText;
 
     fn config(text: &str) -> Config {
-        Config::of_text("test.config", text).expect(text)
+        Config::of_text(ConfigText { name: "test.config", text }).expect(text)
     }
 
     fn addresses(text: &str) -> Vec<String> {

@@ -56,17 +56,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// True if `value` has this relation to `bound`.
-    #[must_use]
-    pub fn holds(self, value: f64, bound: f64) -> bool {
-        match self {
-            Self::Less => value < bound,
-            Self::LessOrEqual => value <= bound,
-            Self::Greater => value > bound,
-            Self::GreaterOrEqual => value >= bound,
-        }
-    }
-
     /// True if greater figures are worse.
     #[must_use]
     pub fn is_upper_bound(self) -> bool {
@@ -184,6 +173,17 @@ pub(super) fn read_expectations(settings: &Settings) -> Result<Vec<Expectation>,
 }
 
 impl Expectation {
+    /// True if a value of the figure has the relation to the bound.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        match self.relation {
+            Relation::Less => value < self.bound,
+            Relation::LessOrEqual => value <= self.bound,
+            Relation::Greater => value > self.bound,
+            Relation::GreaterOrEqual => value >= self.bound,
+        }
+    }
+
     /// Parses `[OPERATION] FIGURE RELATION BOUND`.
     ///
     /// # Errors
@@ -201,7 +201,11 @@ impl Expectation {
         if name.is_empty() || bound.is_empty() {
             return Err(form());
         }
-        let figure = figure_of(name).ok_or_else(|| unknown_figure(text, name))?;
+        let figure = figure_of(name).ok_or_else(|| ExpectationError::Figure {
+            text: text.to_owned(),
+            figure: name.to_owned(),
+            hint: figure_hint(name),
+        })?;
         if operation.is_some() && matches!(figure, Figure::Stall | Figure::Unstarted) {
             let (text, figure) = (text.to_owned(), name.to_owned());
             return Err(ExpectationError::Whole { text, figure });
@@ -245,14 +249,14 @@ fn figure_of(name: &str) -> Option<Figure> {
     latency.map(|(_, index)| Figure::Latency(*index)).or(other.map(|(_, figure)| *figure))
 }
 
-fn unknown_figure(text: &str, name: &str) -> ExpectationError {
+/// The known figure that is nearest to an unknown name, as a question, or an empty text.
+fn figure_hint(name: &str) -> String {
     let known: Vec<&str> = LATENCIES
         .iter()
         .map(|(name, _)| *name)
         .chain(OTHERS.iter().map(|(name, _)| *name))
         .collect();
-    let hint = nearest(name, &known).map_or_else(String::new, |name| format!(", perhaps {name}"));
-    ExpectationError::Figure { text: text.to_owned(), figure: name.to_owned(), hint }
+    nearest(name, &known).map_or_else(String::new, |name| format!(", perhaps {name}"))
 }
 
 /// A finite number that is not negative.

@@ -10,6 +10,10 @@ use crate::term::Term;
 /// The environment variable that tells a hook the directory of the run's files.
 pub(crate) const DIRECTORY_VARIABLE: &str = "QUOIT_BENCH_DIR";
 
+const PRE_HOOK: &str = "pre_hook";
+
+const POST_HOOK: &str = "post_hook";
+
 /// Shell commands that run before the workers start and after they have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hooks {
@@ -49,32 +53,52 @@ impl Hooks {
                 None => None,
             })
         };
-        Ok(Self { before: command_of("pre_hook")?, after: command_of("post_hook")? })
+        Ok(Self { before: command_of(PRE_HOOK)?, after: command_of(POST_HOOK)? })
+    }
+
+    /// Runs the command before the workers start, if there is one. `directory` is that of the run's files.
+    ///
+    /// # Errors
+    ///
+    /// When there is no shell, or the command exits with a status other than 0.
+    pub(crate) fn run_before(&self, directory: &Path) -> Result<(), ConfigError> {
+        let Some(command) = &self.before else { return Ok(()) };
+        Hook { key: PRE_HOOK, command }.run(directory)
+    }
+
+    /// Runs the command after the run, as [`run_before`](Self::run_before) does with the other one.
+    ///
+    /// # Errors
+    ///
+    /// When there is no shell, or the command exits with a status other than 0.
+    pub(crate) fn run_after(&self, directory: &Path) -> Result<(), ConfigError> {
+        let Some(command) = &self.after else { return Ok(()) };
+        Hook { key: POST_HOOK, command }.run(directory)
     }
 }
 
-/// Runs a command in a shell and waits until it ends. The command inherits the standard input of this
-/// process. Its output goes to standard error, so that standard output has only the output of the run. The
-/// environment variable `QUOIT_BENCH_DIR` names the directory of the run's files.
-///
-/// # Errors
-///
-/// When there is no shell, or the command exits with a status other than 0.
-pub(crate) fn run_hook(
+/// A command, with the key that sets it.
+struct Hook<'a> {
     key: &'static str,
-    command: &str,
-    directory: &Path,
-) -> Result<(), ConfigError> {
-    let status = Command::new("sh")
-        .args(["-c", command])
-        .env(DIRECTORY_VARIABLE, directory)
-        .stdout(std::io::stderr())
-        .status()
-        .map_err(|error| error.to_string());
-    let reason = match status {
-        Ok(status) if status.success() => return Ok(()),
-        Ok(status) => status.to_string(),
-        Err(reason) => reason,
-    };
-    Err(ConfigError::Hook { key, command: command.to_owned(), reason })
+    command: &'a str,
+}
+
+impl Hook<'_> {
+    /// Runs the command in a shell and waits until it ends. The command inherits the standard input of this
+    /// process. Its output goes to standard error, so that standard output has only the output of the run.
+    /// The environment variable `QUOIT_BENCH_DIR` names the directory of the run's files.
+    fn run(&self, directory: &Path) -> Result<(), ConfigError> {
+        let status = Command::new("sh")
+            .args(["-c", self.command])
+            .env(DIRECTORY_VARIABLE, directory)
+            .stdout(std::io::stderr())
+            .status()
+            .map_err(|error| error.to_string());
+        let reason = match status {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => status.to_string(),
+            Err(reason) => reason,
+        };
+        Err(ConfigError::Hook { key: self.key, command: self.command.to_owned(), reason })
+    }
 }

@@ -133,7 +133,8 @@ pub enum LoadOptionsError {
     /// Options that describe a load were given with configuration files.
     #[error(
         "--get, --put, --update, --delete, --workers, --rate, --keys, --spread, --value-size, --workload, \
-         --fill, --trace and --speed describe a load of a URL: give one, such as pb://127.0.0.1:8087, or set the keys in the configuration file"
+         --fill, --trace and --speed describe a load of a URL: give one, such as pb://127.0.0.1:8087, or \
+         set the keys in the configuration file"
     )]
     OptionsOfFiles,
     /// URLs and configuration files were given together.
@@ -453,7 +454,7 @@ fn operations(protocol: Protocol, options: &LoadOptions) -> Result<String, LoadO
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Pacing, Settings, Target};
+    use crate::config::{Config, Pacing, Settings, Target, TargetKeys};
     use std::path::Path;
 
     fn config(urls: &[&str], options: &LoadOptions) -> Config {
@@ -484,7 +485,9 @@ mod tests {
         assert_eq!((config.driver.as_str(), config.worker_count), ("riakc_pb", 50));
         assert!(matches!(config.pacing, Pacing::Open { rate_per_s: 5000.0, .. }));
         let target = |host: &str, port| Target { host: host.to_owned(), port };
-        let targets = config.targets("riakc_pb_ips", "riakc_pb_port", 1).expect("targets");
+        let targets = config
+            .targets(TargetKeys { ips: "riakc_pb_ips", port: "riakc_pb_port", default_port: 1 })
+            .expect("targets");
         assert_eq!(targets, [target("a", 17), target("::1", 8087)]);
         assert_eq!(config.operations.len(), 2);
     }
@@ -504,7 +507,9 @@ mod tests {
             assert_eq!(weights, [80, 20], "{url}");
         }
         let http = config(&["http://h"], &LoadOptions::default());
-        let targets = http.targets("http_raw_ips", "http_raw_port", 1).expect("targets");
+        let targets = http
+            .targets(TargetKeys { ips: "http_raw_ips", port: "http_raw_port", default_port: 1 })
+            .expect("targets");
         assert_eq!(targets[0].port, 8098);
     }
 

@@ -1,6 +1,7 @@
 //! Configurations in basho_bench's Erlang terms or in TOML, read into typed values.
 
 mod agents;
+mod config_text;
 mod convert;
 mod duration;
 mod error;
@@ -19,6 +20,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod toml_form;
+mod value_form;
 mod verification;
 
 use std::io::Read as _;
@@ -28,6 +30,7 @@ use std::time::Duration;
 pub use crate::log_level::LogLevel;
 pub use agents::AgentPlan;
 pub(crate) use agents::{NamedFile, agent_address};
+pub(crate) use config_text::ConfigText;
 pub use convert::to_toml;
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
@@ -35,8 +38,8 @@ pub(crate) use events::event_name;
 pub use events::{EventAction, EventCall, RunEvent};
 pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
+pub(crate) use hooks::DIRECTORY_VARIABLE;
 pub use hooks::Hooks;
-pub(crate) use hooks::{DIRECTORY_VARIABLE, run_hook};
 pub(crate) use known::unread_target_keys;
 pub(crate) use load_line::LINE_FILE;
 pub use load_line::{KeySpread, LoadOptions, LoadOptionsError, Workload, is_url};
@@ -47,8 +50,9 @@ pub use pacing::{Arrivals, KneePlan, Pacing};
 pub use replay::parse_trace_speed;
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
-pub use targets::{Target, TargetOverride};
+pub use targets::{Target, TargetKeys, TargetOverride};
 pub use toml_form::TomlError;
+pub(crate) use value_form::ValueForm;
 
 use crate::keygen::KeyGenerator;
 use crate::notices::Notices;
@@ -174,13 +178,13 @@ impl Config {
         load_line::configuration(urls, options).map_err(ConfigError::Line)
     }
 
-    /// Reads a configuration that is in no file. `name` stands for the file in messages; it is TOML if
-    /// `name` ends with `.toml`.
+    /// Reads a configuration that is in no file.
     ///
     /// # Errors
     ///
     /// When the value of a key does not have the form that the key requires.
-    pub(crate) fn of_text(name: &str, text: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn of_text(text: ConfigText<'_>) -> Result<Self, ConfigError> {
+        let ConfigText { name, text } = text;
         let mut settings = Settings::default();
         settings.add(name.as_ref(), text.as_bytes())?;
         Self::from_settings(settings)
@@ -298,26 +302,20 @@ impl Config {
     }
 
     /// The servers of a driver. Servers of the command line take precedence: first those for the list of
-    /// `ips_key`, then those without a list name. Otherwise the servers are those of `ips_key`; an element
-    /// without a port gets the port of `port_key`.
+    /// the keys, then those without a list name.
     ///
     /// # Errors
     ///
     /// When the value of either key does not have the form that the key requires.
-    pub fn targets(
-        &self,
-        ips_key: &str,
-        port_key: &str,
-        default_port: u16,
-    ) -> Result<Vec<Target>, ConfigError> {
-        let port = self.settings.integer(port_key, default_port, 1..=u16::MAX)?;
-        let list = ips_key.strip_suffix("_ips");
+    pub fn targets(&self, keys: TargetKeys<'_>) -> Result<Vec<Target>, ConfigError> {
+        let port = self.settings.integer(keys.port, keys.default_port, 1..=u16::MAX)?;
+        let list = keys.ips.strip_suffix("_ips");
         for overrides in [self.overrides(list), self.overrides(None)] {
             if !overrides.is_empty() {
                 return Ok(overrides);
             }
         }
-        targets::read_targets(&self.settings, ips_key, port)
+        targets::read_targets(&self.settings, keys.ips, port)
     }
 
     /// Estimated total size of the values once every key is written, in bytes: the number of distinct keys

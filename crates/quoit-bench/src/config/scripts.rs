@@ -55,7 +55,7 @@ impl Config {
         let mut paths = Vec::new();
         let settings = &self.settings;
         let mut load = |key: &'static str, load: &mut dyn FnMut(&mut Scripts) -> _| {
-            let base = base_of(settings, key, &source_dir);
+            let base = base_of(&source_dir, settings, key);
             let mut scripts = Scripts::new(base, self.script_faults.clone());
             let loaded: Result<(), _> = load(&mut scripts);
             paths.extend(scripts.paths().iter().cloned());
@@ -89,7 +89,7 @@ impl Config {
 
 /// The directory that relative paths of a key's scripts start from: `source_dir`, or the directory of the
 /// configuration file.
-pub(super) fn base_of(settings: &Settings, key: &str, source_dir: &str) -> PathBuf {
+pub(super) fn base_of(source_dir: &str, settings: &Settings, key: &str) -> PathBuf {
     match settings.place(key) {
         _ if !source_dir.is_empty() => PathBuf::from(source_dir),
         Place::Line { file, .. } => file.parent().map(Path::to_owned).unwrap_or_default(),

@@ -180,20 +180,18 @@ impl Settings {
         }
     }
 
-    /// A hint that translates `expected`, which is in Erlang's syntax, for readers of a TOML file.
-    fn spelling_hint(&self, key: &str, expected: &str) -> &'static str {
-        match self.entries.get(key) {
-            Some(entry) if entry.is_toml && expected.contains('{') => {
-                " (in TOML {name, 1} is [\"name\", 1])"
-            }
-            _ => "",
+    /// The required form, which is in Erlang's syntax, with a hint if the file that sets `key` is TOML.
+    fn spelled_form(&self, key: &str, mut expected: String) -> String {
+        let is_toml = self.entries.get(key).is_some_and(|entry| entry.is_toml);
+        if is_toml && expected.contains('{') {
+            expected.push_str(" (in TOML {name, 1} is [\"name\", 1])");
         }
+        expected
     }
 
     /// The error for a value that does not have the required form.
     pub fn value_error(&self, key: &str, expected: impl Into<String>) -> ConfigError {
-        let mut expected = expected.into();
-        expected.push_str(self.spelling_hint(key, &expected));
+        let expected = self.spelled_form(key, expected.into());
         ConfigError::Value {
             place: self.place(key),
             key: key.to_owned(),
@@ -212,12 +210,11 @@ impl Settings {
         element: &Term,
         expected: &str,
     ) -> ConfigError {
-        let expected = format!("{expected}{}", self.spelling_hint(key, expected));
         ConfigError::Value {
             place: self.place_in(key, &[index]),
             key: format!("an element of {key}"),
             value: self.spelled(key, element),
-            expected,
+            expected: self.spelled_form(key, expected.to_owned()),
         }
     }
 

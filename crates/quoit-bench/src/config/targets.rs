@@ -43,6 +43,17 @@ impl Target {
     }
 }
 
+/// The keys that set the servers of a driver.
+#[derive(Debug, Clone, Copy)]
+pub struct TargetKeys<'a> {
+    /// Key of the list of servers. It ends in `_ips`.
+    pub ips: &'a str,
+    /// Key of the port of those servers in the list that have none of their own.
+    pub port: &'a str,
+    /// Port if the key of the port is not set.
+    pub default_port: u16,
+}
+
 /// A server of the command line, which replaces those of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetOverride {

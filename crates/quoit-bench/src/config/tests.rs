@@ -22,7 +22,9 @@ fn error(text: &str) -> String {
 
 fn targets(text: &str) -> Vec<String> {
     let config = config(text);
-    let targets = config.targets("http_raw_ips", "http_raw_port", 8098).expect(text);
+    let targets = config
+        .targets(TargetKeys { ips: "http_raw_ips", port: "http_raw_port", default_port: 8098 })
+        .expect(text);
     targets.iter().map(Target::to_string).collect()
 }
 
@@ -93,7 +95,8 @@ fn events_and_watched_servers_are_read_in_erlang_and_toml() {
         {watch, [\"a:1\", \"[::1]:2\"]}.";
     let toml = "events = [[\"60s\", \"kill\", \"pkill x\"], [90, \"full load\"]]
         watch = [\"a:1\", \"[::1]:2\"]";
-    let of_toml = Config::of_text("load.toml", toml).expect("a configuration");
+    let of_toml =
+        Config::of_text(ConfigText { name: "load.toml", text: toml }).expect("a configuration");
     for read in [config(erlang), of_toml] {
         let [kill, mark] = &read.events[..] else { panic!("{:?}", read.events) };
         assert_eq!((kill.at, kill.name.as_str()), (Duration::from_secs(60), "kill"));
@@ -169,7 +172,11 @@ fn targets_come_in_reverse_and_ports_in_order() {
     assert_eq!(targets("{http_raw_ips, [{\"a\", [80, 81]}]}."), ["a:80", "a:81"]);
     for list in ["[]", "\"127.0.0.1\"", "[{\"a\", 0}]", "[{\"a\", 65536}]", "[5]", "[{1,2,3}]"] {
         let config = config(&format!("{{http_raw_ips, {list}}}."));
-        let read = config.targets("http_raw_ips", "http_raw_port", 8098);
+        let read = config.targets(TargetKeys {
+            ips: "http_raw_ips",
+            port: "http_raw_port",
+            default_port: 8098,
+        });
         assert!(read.is_err_and(|error| error.to_string().contains("{\"host\", Port}")), "{list}");
     }
 }
@@ -420,7 +427,9 @@ fn said(config: &Config) -> String {
         .iter()
         .map(|entry| format!("{} {} {}", entry.label, entry.operation, entry.weight))
         .collect();
-    let targets = config.targets("http_raw_ips", "http_raw_port", 8098).expect("targets");
+    let targets = config
+        .targets(TargetKeys { ips: "http_raw_ips", port: "http_raw_port", default_port: 8098 })
+        .expect("targets");
     let rest = Config {
         settings: Settings::default(),
         operations: Vec::new(),

@@ -1,7 +1,7 @@
 //! Server lists of drivers that use both interfaces of Riak.
 
 use super::http_link::read_security;
-use crate::config::{Config, ConfigError, Target};
+use crate::config::{Config, ConfigError, Target, TargetKeys};
 use crate::login::HttpSecurity;
 use crate::worker_place::WorkerPlace;
 use std::sync::Arc;
@@ -19,8 +19,13 @@ impl BothTargets {
     /// Reads `pb_ips` and `http_ips`. Servers of the command line without a list name are for Protocol
     /// Buffers. HTTP then uses the same hosts, unless the command line names HTTP servers too.
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
-        let pb = config.targets("pb_ips", "pb_port", 8087)?;
-        let mut http = without_unnamed_overrides(config).targets("http_ips", "http_port", 8098)?;
+        let pb =
+            config.targets(TargetKeys { ips: "pb_ips", port: "pb_port", default_port: 8087 })?;
+        let mut http = without_unnamed_overrides(config).targets(TargetKeys {
+            ips: "http_ips",
+            port: "http_port",
+            default_port: 8098,
+        })?;
         if !config.overrides(None).is_empty() && config.overrides(Some("http")).is_empty() {
             let port = config.settings.integer("http_port", 8098, 1..=u16::MAX)?;
             let on_port = |target: &Target| Target { host: target.host.clone(), port };

@@ -8,7 +8,9 @@ use quoit_client::TlsSettings;
 
 use super::StartError;
 use crate::config::{ConfigError, Settings, Target};
-use crate::http::{Connection, HttpError, Response};
+use crate::http::{
+    Connection, ConnectionLimits, HttpError, HttpRequest, Response, ResponseContent,
+};
 use crate::login::HttpSecurity;
 use crate::term::Term;
 
@@ -111,9 +113,9 @@ impl HttpLink {
         self.connection.iter_mut().for_each(Connection::keep_bodies);
     }
 
-    /// Content type and body of the last response, if bodies are kept.
-    pub(super) fn content(&self) -> (&[u8], &[u8]) {
-        self.connection.as_ref().map_or((&[], &[]), Connection::content)
+    /// The content of the last response, if bodies are kept.
+    pub(super) fn content(&self) -> ResponseContent<'_> {
+        self.connection.as_ref().map_or_else(ResponseContent::default, Connection::content)
     }
 
     /// True if no connection could be opened for the last request.
@@ -147,16 +149,16 @@ impl HttpLink {
         target: &Target,
         timeout: Duration,
         method: Method,
-        head: &[u8],
-        body: &[u8],
+        request: HttpRequest<'_>,
     ) -> Result<Response, Term> {
         self.is_lost = false;
         let is_sent_once = self.is_verified && method != Method::Get;
         for _ in 0..if is_sent_once { 1 } else { ATTEMPT_COUNT } {
             if self.connection.as_ref().is_none_or(|connection| !connection.is_reusable()) {
-                let limit = timeout.min(CONNECT_LIMIT);
+                let limits =
+                    ConnectionLimits { connect: timeout.min(CONNECT_LIMIT), request: timeout };
                 let security = self.security.as_ref();
-                match Connection::open_within(target, limit, timeout, security).await {
+                match Connection::open_within(target, limits, security).await {
                     Ok(connection) => {
                         self.is_unreachable = false;
                         let connection = self.connection.insert(connection);
@@ -176,7 +178,7 @@ impl HttpLink {
                 }
             }
             let Some(connection) = &mut self.connection else { continue };
-            match connection.exchange(head, body).await {
+            match connection.exchange(request).await {
                 Ok(response) => return Ok(response),
                 Err(HttpError::Connection(_)) => {}
                 Err(HttpError::Timeout) => return Err(method.failure(Term::atom("timeout"))),
@@ -279,23 +281,27 @@ pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
     Some(headers)
 }
 
-/// Characters that stay unencoded in a path, besides letters and digits.
-pub(super) const PATH: &[u8] = b"-._~!$&'()*,;=:@/";
+/// Bytes that stay unencoded in a part of a request line, besides letters and digits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptBytes(&'static [u8]);
 
-/// Characters that stay unencoded in a path that may already contain percent-encodings.
-pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
+/// Bytes that stay unencoded in a path.
+pub(super) const PATH: KeptBytes = KeptBytes(b"-._~!$&'()*,;=:@/");
 
-/// Characters that stay unencoded in a path with a query.
-pub(super) const PATH_AND_QUERY: &[u8] = b"-._~!$&'()*+,;=:@/%?";
+/// Bytes that stay unencoded in a path that may already contain percent-encodings.
+pub(super) const ENCODED_PATH: KeptBytes = KeptBytes(b"-._~!$&'()*+,;=:@/%");
 
-/// Characters that stay unencoded in one segment of a path.
-pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*,;=:@";
+/// Bytes that stay unencoded in a path with a query.
+pub(super) const PATH_AND_QUERY: KeptBytes = KeptBytes(b"-._~!$&'()*+,;=:@/%?");
+
+/// Bytes that stay unencoded in one segment of a path.
+pub(super) const SEGMENT: KeptBytes = KeptBytes(b"-._~!$&'()*,;=:@");
 
 /// Appends a name to a path. Bytes other than letters, digits and those of `kept` are percent-encoded.
-pub(super) fn append_to_path(path: &mut Vec<u8>, name: &[u8], kept: &[u8]) {
+pub(super) fn append_to_path(path: &mut Vec<u8>, name: &[u8], kept: KeptBytes) {
     use std::io::Write as _;
     for byte in name {
-        if byte.is_ascii_alphanumeric() || kept.contains(byte) {
+        if byte.is_ascii_alphanumeric() || kept.0.contains(byte) {
             path.push(*byte);
         } else {
             write!(path, "%{byte:02X}").expect("writing to a vector does not fail");

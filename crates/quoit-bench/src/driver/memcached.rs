@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::request_stream::RequestStream;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes, key_bytes};
-use crate::config::{Config, ConfigError, Target};
+use crate::config::{Config, ConfigError, Target, TargetKeys};
 use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -48,7 +48,11 @@ impl Driver for Memcached {
     fn plan(config: &Config) -> Result<MemcachedPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         Ok(MemcachedPlan {
-            targets: config.targets("memcached_ips", "memcached_default_port", 11_211)?,
+            targets: config.targets(TargetKeys {
+                ips: "memcached_ips",
+                port: "memcached_default_port",
+                default_port: 11_211,
+            })?,
             timeout: config.settings.time_limit("memcached_timeout", Duration::from_secs(5))?,
             key_kind: config.key_generator.kind(),
         })

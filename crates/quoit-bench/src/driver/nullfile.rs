@@ -64,7 +64,7 @@ impl Driver for NullFile {
 
     async fn connect(plan: &NullFilePlan, place: WorkerPlace) -> Result<Self, StartError> {
         let path = plan.directory.join(place.number.to_string());
-        match create(&plan.directory, &path) {
+        match plan.open_in_directory(&path) {
             Ok(file) => Ok(Self { file: BufWriter::new(file) }),
             Err(error) => Err(StartError::Store { path, reason: error.to_string() }),
         }
@@ -100,8 +100,11 @@ impl NullFile {
     }
 }
 
-fn create(directory: &Path, path: &Path) -> io::Result<File> {
-    fs::create_dir_all(directory)?;
-    // A worker that restarts after a crash appends to its file.
-    File::options().append(true).create(true).open(path)
+impl NullFilePlan {
+    /// Opens the file of a worker, and creates the directory and the file if they do not exist.
+    fn open_in_directory(&self, path: &Path) -> io::Result<File> {
+        fs::create_dir_all(&self.directory)?;
+        // A worker that restarts after a crash appends to its file.
+        File::options().append(true).create(true).open(path)
+    }
 }

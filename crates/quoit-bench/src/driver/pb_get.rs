@@ -2,19 +2,23 @@
 
 use quoit_client::wire::MessageCode;
 
+/// The name of a record in requests over Protocol Buffers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PbRecordName<'a> {
+    /// `None` for the type `default`.
+    pub(super) bucket_type: Option<&'a [u8]>,
+    pub(super) bucket: &'a [u8],
+    pub(super) key: &'a [u8],
+}
+
 /// Writes the frame of a get request: the length, the message code, and the fields bucket, key, `r` and
 /// bucket type. Allocates only while the buffer still grows.
 ///
 /// # Panics
 ///
 /// When the names together are longer than 4 GiB.
-pub(super) fn write_get(
-    frame: &mut Vec<u8>,
-    bucket_type: Option<&[u8]>,
-    bucket: &[u8],
-    key: &[u8],
-    r: Option<u32>,
-) {
+pub(super) fn write_get(frame: &mut Vec<u8>, record: PbRecordName<'_>, r: Option<u32>) {
+    let PbRecordName { bucket_type, bucket, key } = record;
     frame.clear();
     frame.extend_from_slice(&[0, 0, 0, 0, MessageCode::GetReq as u8]);
     write_bytes(frame, 1, bucket);
@@ -64,7 +68,9 @@ mod tests {
             r in prop::option::of(any::<u32>()),
         ) {
             let mut frame = vec![1, 2, 3];
-            write_get(&mut frame, bucket_type.as_deref(), &bucket, &key, r);
+            let record =
+                PbRecordName { bucket_type: bucket_type.as_deref(), bucket: &bucket, key: &key };
+            write_get(&mut frame, record, r);
             let message = RpbGetReq {
                 bucket: bucket.into(),
                 key: key.into(),

@@ -13,6 +13,7 @@ use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use tokio::time::Instant;
 
 use super::StartError;
+use super::pb_get::PbRecordName;
 use super::pb_link::{PbLink, Reconnects};
 use crate::config::Target;
 use crate::term::Term;
@@ -111,10 +112,11 @@ impl PbLinks {
         }
     }
 
-    /// Makes [`link`](Self::link) a connection to a replica of the key if one can be reached, otherwise to
-    /// any node, otherwise to the worker's target, connected or not. Does nothing if requests stay with the
-    /// worker's target.
-    pub(super) async fn turn_to(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
+    /// Makes [`link`](Self::link) a connection to a replica of the record if one can be reached, otherwise
+    /// to any node, otherwise to the worker's target, connected or not. Does nothing if requests stay with
+    /// the worker's target.
+    pub(super) async fn turn_to(&mut self, record: PbRecordName<'_>) {
+        let PbRecordName { bucket_type, bucket, key } = record;
         let Self { home, replicas: Some(replicas), .. } = self else { return };
         replicas.prepare(home).await;
         let bucket_type = bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);

@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisError};
 
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes, key_bytes};
-use crate::config::{Config, ConfigError, Target};
+use crate::config::{Config, ConfigError, Target, TargetKeys};
 use crate::keygen::Kind;
 use crate::sent::note_sent;
 use crate::term::Term;
@@ -63,7 +63,11 @@ impl Driver for Redis {
             settings.integer(key, default, least..=86_400_000).map(Duration::from_millis)
         };
         Ok(RedisPlan {
-            targets: config.targets("redis_ips", "redis_port", 6379)?,
+            targets: config.targets(TargetKeys {
+                ips: "redis_ips",
+                port: "redis_port",
+                default_port: 6379,
+            })?,
             prefix,
             retry_count: settings.integer("retries", 3, 0..=1000)?,
             retry_delay: milliseconds("retry_delay", 10, 0)?,

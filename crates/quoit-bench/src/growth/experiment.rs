@@ -17,6 +17,13 @@ const FIELD: &str = "set";
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
+/// An item that a container gets. Items of a container and containers are numbered from 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GrowthItem {
+    pub(crate) number: u64,
+    pub(crate) container: u64,
+}
+
 /// The kind of container that grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrowthKind {
@@ -98,8 +105,9 @@ impl Experiment {
         Ok(Self { client, kind, bucket: Bucket::new(bucket).typed(bucket_type) })
     }
 
-    /// Adds an item to a container and measures the requests. Both are numbered from 1.
-    pub(crate) async fn add(&self, item: u64, container: u64) -> Result<GrowthRow, GrowthError> {
+    /// Adds an item to its container and measures the requests.
+    pub(crate) async fn add(&self, item: GrowthItem) -> Result<GrowthRow, GrowthError> {
+        let GrowthItem { number: item, container } = item;
         let location = self.bucket.key(container.to_string());
         let failed = |doing| {
             let location = location.to_string();

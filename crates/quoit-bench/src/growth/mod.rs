@@ -9,7 +9,7 @@ mod experiment;
 mod table;
 
 pub use error::GrowthError;
-pub(crate) use experiment::Experiment;
 pub use experiment::GrowthKind;
+pub(crate) use experiment::{Experiment, GrowthItem};
 pub(crate) use table::{COLUMNS, ends, median};
 pub use table::{GrowthRow, TIMES, TimeColumn};

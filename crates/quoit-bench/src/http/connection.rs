@@ -12,8 +12,8 @@ use tokio::time::{Instant, Sleep};
 
 use quoit_client::ClientStream;
 
-use super::HttpError;
 use super::body::{Body, Chunk};
+use super::{HttpError, HttpRequest, ResponseContent};
 use crate::config::Target;
 use crate::login::HttpSecurity;
 use crate::sent::note_sent;
@@ -52,6 +52,15 @@ pub(crate) struct Connection {
     is_reusable: bool,
 }
 
+/// The time limits of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionLimits {
+    /// Of connecting.
+    pub(crate) connect: Duration,
+    /// Of each request.
+    pub(crate) request: Duration,
+}
+
 /// The parts of a response that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
@@ -68,16 +77,17 @@ impl Connection {
         timeout: Duration,
         security: Option<&Arc<HttpSecurity>>,
     ) -> io::Result<Self> {
-        Self::open_within(target, timeout, timeout, security).await
+        let limits = ConnectionLimits { connect: timeout, request: timeout };
+        Self::open_within(target, limits, security).await
     }
 
     /// As [`Connection::open`], with a separate time limit for connecting.
     pub(crate) async fn open_within(
         target: &Target,
-        connect_limit: Duration,
-        timeout: Duration,
+        limits: ConnectionLimits,
         security: Option<&Arc<HttpSecurity>>,
     ) -> io::Result<Self> {
+        let ConnectionLimits { connect: connect_limit, request: timeout } = limits;
         let connecting = async {
             let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
             stream.set_nodelay(true)?;
@@ -125,9 +135,9 @@ impl Connection {
         self.keeps_bodies = true;
     }
 
-    /// Content type and body of the last response, if bodies are kept.
-    pub(crate) fn content(&self) -> (&[u8], &[u8]) {
-        (&self.content_type, &self.body)
+    /// The content of the last response, if bodies are kept.
+    pub(crate) fn content(&self) -> ResponseContent<'_> {
+        ResponseContent { content_type: &self.content_type, body: &self.body }
     }
 
     /// Sends a request and reads its response, with one write and one read unless they are large.
@@ -135,18 +145,17 @@ impl Connection {
     /// The connection is not reusable after an error.
     pub(crate) async fn exchange(
         &mut self,
-        head: &[u8],
-        body: &[u8],
+        request: HttpRequest<'_>,
     ) -> Result<Response, HttpError> {
         self.is_reusable = false;
         let deadline = Instant::now() + self.timeout;
         self.timer.as_mut().reset(deadline);
         match self.security.clone() {
-            None => self.send(head, body).await?,
+            None => self.send(request).await?,
             Some(security) => {
                 let mut with_login = std::mem::take(&mut self.head);
-                security.add_header(head, &mut with_login);
-                self.send(&with_login, body).await?;
+                security.add_header(request.head, &mut with_login);
+                self.send(HttpRequest { head: &with_login, ..request }).await?;
                 self.stream.flush().await.map_err(HttpError::Connection)?;
                 self.head = with_login;
             }
@@ -177,7 +186,8 @@ impl Connection {
         Ok(response)
     }
 
-    async fn send(&mut self, mut head: &[u8], mut body: &[u8]) -> Result<(), HttpError> {
+    async fn send(&mut self, request: HttpRequest<'_>) -> Result<(), HttpError> {
+        let HttpRequest { mut head, mut body } = request;
         note_sent();
         while !head.is_empty() || !body.is_empty() {
             let sent = tokio::select! {

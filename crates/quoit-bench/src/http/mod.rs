@@ -10,8 +10,24 @@ mod tests;
 
 use std::io;
 
-pub(crate) use connection::{Connection, Response};
+pub(crate) use connection::{Connection, ConnectionLimits, Response};
 use thiserror::Error;
+
+/// The bytes of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HttpRequest<'a> {
+    /// The request line and the headers, with the empty line that ends them.
+    pub(crate) head: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+/// The content of a response.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ResponseContent<'a> {
+    /// The value of the header `Content-Type`.
+    pub(crate) content_type: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
 
 /// Reasons why a request got no response.
 #[derive(Debug, Error)]

@@ -1,15 +1,13 @@
 //! Siblings in a body of type `multipart/mixed` (RFC 2046).
 
-use super::HttpError;
+use super::{HttpError, ResponseContent};
 
 /// Header of a part that is a tombstone.
 const DELETED: &[u8] = b"x-riak-deleted:";
 
 /// The bodies of the parts, without tombstones.
-pub(crate) fn values_of<'a>(
-    content_type: &[u8],
-    body: &'a [u8],
-) -> Result<Vec<&'a [u8]>, HttpError> {
+pub(crate) fn values_of(content: ResponseContent<'_>) -> Result<Vec<&[u8]>, HttpError> {
+    let ResponseContent { content_type, body } = content;
     let malformed = HttpError::Malformed("siblings that are not multipart/mixed");
     let Some(boundary) = boundary_of(content_type) else { return Err(malformed) };
     let delimiter = [b"--", boundary].concat();
@@ -59,9 +57,11 @@ mod tests {
         let body = b"\r\n--abc\r\nContent-Type: text/plain\r\n\r\none\r\n--abc\r\nA: b\r\n\
             X-Riak-Deleted: true\r\n\r\n\r\n--abc\r\nA: b\r\n\r\ntw\r\no\r\n--abc--\r\n";
         let expected: [&[u8]; 2] = [b"one", b"tw\r\no"];
-        assert_eq!(values_of(TYPE, body).expect("parts"), expected);
-        assert_eq!(values_of(b"multipart/mixed;boundary=\"abc\"", body).expect("parts"), expected);
-        assert!(values_of(TYPE, b"--abc--").expect("no parts").is_empty());
+        for content_type in [TYPE, b"multipart/mixed;boundary=\"abc\""] {
+            assert_eq!(values_of(ResponseContent { content_type, body }).expect("parts"), expected);
+        }
+        let empty = ResponseContent { content_type: TYPE, body: b"--abc--" };
+        assert!(values_of(empty).expect("no parts").is_empty());
     }
 
     #[test]
@@ -69,8 +69,10 @@ mod tests {
         let bodies: [&[u8]; 5] =
             [b"", b"--abc", b"--abc\r\n", b"--abc\r\nA: b\r\n\r\nx", b"--abc\r\nx\r\n--abc--"];
         for body in bodies {
-            assert!(values_of(TYPE, body).is_err(), "{}", body.escape_ascii());
+            let content = ResponseContent { content_type: TYPE, body };
+            assert!(values_of(content).is_err(), "{}", body.escape_ascii());
         }
-        assert!(values_of(b"text/plain", b"--abc--").is_err());
+        let plain = ResponseContent { content_type: b"text/plain", body: b"--abc--" };
+        assert!(values_of(plain).is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::OutputError;
+use crate::config::ConfigText;
 
 /// Name of the link in the base directory that points to the newest run.
 const CURRENT: &str = "current";
@@ -40,7 +41,7 @@ impl RunDirectory {
         if TABLES.iter().any(|name| path.join(name).exists()) {
             return Err(OutputError::Occupied(path));
         }
-        point_link(&base.join(CURRENT), Path::new(&name))?;
+        point_link(base, &name)?;
         Ok(Self { path })
     }
 
@@ -68,7 +69,8 @@ impl RunDirectory {
     }
 
     /// Writes a configuration that exists in no file, and returns its name.
-    pub(crate) fn write_config(&self, name: &str, text: &str) -> Result<String, OutputError> {
+    pub(crate) fn write_config(&self, text: ConfigText<'_>) -> Result<String, OutputError> {
+        let ConfigText { name, text } = text;
         let path = self.path.join(name);
         fs::write(&path, text).map_err(OutputError::write(path))?;
         Ok(name.to_owned())
@@ -92,8 +94,9 @@ impl RunDirectory {
     }
 }
 
-/// Replaces the link. Leaves anything that is not a link alone.
-fn point_link(link: &Path, run: &Path) -> Result<(), OutputError> {
+/// Points the link in the base directory at the run with a name. Leaves anything that is not a link alone.
+fn point_link(base: &Path, run: &str) -> Result<(), OutputError> {
+    let link = &base.join(CURRENT);
     if link.is_symlink() {
         fs::remove_file(link).map_err(OutputError::write(link))?;
     }

@@ -99,7 +99,7 @@ impl Expectation {
 
     fn meets(&self, found: &Reading) -> bool {
         let is_unknown = found.is_lower_bound && self.relation.is_upper_bound();
-        !is_unknown && self.relation.holds(found.value, self.bound)
+        !is_unknown && self.holds(found.value)
     }
 
     fn found(&self, measured: &Measured<'_>) -> Vec<Reading> {
@@ -108,7 +108,7 @@ impl Expectation {
         let name = self.operation.clone();
         match self.figure {
             Figure::Latency(figure) => concerned()
-                .filter_map(|index| latency(total, index, figure, operations[index].name()))
+                .filter_map(|index| latency(figure, total, index, operations[index].name()))
                 .collect(),
             Figure::Errors => {
                 let stats = || concerned().map(|index| &total.operations()[index]);
@@ -151,8 +151,8 @@ fn is_called(operation: &ReportedOperation, name: &str) -> bool {
     operation.name() == name || operation.file_label == name
 }
 
-/// A latency figure of an operation; `None` if the operation was never attempted.
-fn latency(total: &Window, index: usize, figure: usize, operation: String) -> Option<Reading> {
+/// A latency figure of the operation at `index`; `None` if the operation was never attempted.
+fn latency(figure: usize, total: &Window, index: usize, operation: String) -> Option<Reading> {
     let stats = &total.operations()[index];
     let attempts = stats.attempts(&total.breakdown().failed()[index]);
     let (latencies, is_lower_bound) = match attempts {

@@ -3,7 +3,7 @@
 use super::background_tasks::Task;
 use super::control::{Phase, Release, ending, released};
 use crate::config::Target;
-use crate::http::Connection;
+use crate::http::{Connection, HttpRequest};
 use crate::login::HttpSecurity;
 use crate::view::{ServerBoard, ServerLine};
 use crate::watch::{COLUMNS, ServerFigures, ServerRow, ServerTable, between, of_metrics, of_stats};
@@ -144,9 +144,10 @@ impl Watched {
 async fn ask(connection: &mut Connection, server: &Target) -> Result<ServerFigures, String> {
     let mut get = async |path: &str, accept: &str| {
         let head = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nAccept: {accept}\r\n\r\n");
-        let answer = connection.exchange(head.as_bytes(), b"").await;
+        let request = HttpRequest { head: head.as_bytes(), body: b"" };
+        let answer = connection.exchange(request).await;
         let status = answer.map_err(|fault| format!("GET {path}: {fault}"))?.status;
-        Ok::<_, String>((status, connection.content().1.to_vec()))
+        Ok::<_, String>((status, connection.content().body.to_vec()))
     };
     let (status, body) = get("/metrics", "text/plain").await?;
     if status == 200 {

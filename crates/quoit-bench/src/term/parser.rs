@@ -195,8 +195,8 @@ impl Parser {
         Ok(found)
     }
 
-    fn expect(&mut self, mark: &str, expected: &'static str) -> Result<(), SyntaxError> {
-        if self.accept(mark)? { Ok(()) } else { Err(self.unexpected(expected)) }
+    fn expect(&mut self, token: &Token, expected: &'static str) -> Result<(), SyntaxError> {
+        if self.token == *token { self.advance() } else { Err(self.unexpected(expected)) }
     }
 
     /// Reads a term, and records its positions in those of the surrounding term.
@@ -222,7 +222,7 @@ impl Parser {
             Token::Mark("{") => {
                 self.advance()?;
                 let elements = self.elements("}", depth)?;
-                self.expect("}", "`,` or `}`")?;
+                self.expect(&Token::Mark("}"), "`,` or `}`")?;
                 return Ok(Term::Tuple(elements));
             }
             Token::Mark("[") => return self.list(depth),
@@ -231,7 +231,7 @@ impl Parser {
             Token::Mark("(") => {
                 self.advance()?;
                 let term = self.term(depth + 1)?;
-                self.expect(")", "`)`")?;
+                self.expect(&Token::Mark(")"), "`)`")?;
                 return Ok(term);
             }
             other => {
@@ -302,7 +302,7 @@ impl Parser {
         } else {
             Term::List(Vec::new())
         };
-        self.expect("]", "`,`, `|` or `]`")?;
+        self.expect(&Token::Mark("]"), "`,`, `|` or `]`")?;
         Ok(match tail {
             Term::ImproperList(more, tail) => {
                 elements.extend(more);
@@ -320,11 +320,11 @@ impl Parser {
 
     fn map(&mut self, depth: usize) -> Result<Term, SyntaxError> {
         self.advance()?;
-        self.expect("{", "`{` of a map")?;
+        self.expect(&Token::Mark("{"), "`{` of a map")?;
         let mut pairs: Vec<(Term, Term)> = Vec::new();
         while !self.is_mark("}") {
             let key = self.term(depth + 1)?;
-            self.expect("=>", "`=>` between a key and its value")?;
+            self.expect(&Token::Mark("=>"), "`=>` between a key and its value")?;
             let value = self.term(depth + 1)?;
             match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
                 Ok(index) => pairs[index].1 = value,
@@ -337,7 +337,7 @@ impl Parser {
                 return Err(self.unexpected("a key of the map"));
             }
         }
-        self.expect("}", "`,` or `}`")?;
+        self.expect(&Token::Mark("}"), "`,` or `}`")?;
         Ok(Term::Map(pairs))
     }
 
@@ -359,7 +359,7 @@ impl Parser {
             }
         }
         let place = self.position;
-        self.expect(">>", "`,` or `>>`")?;
+        self.expect(&Token::Mark(">>"), "`,` or `>>`")?;
         let bytes = builder.finish();
         bytes.map(Term::Binary).map_err(|text| SyntaxError::at(place, Problem::Binary(text)))
     }

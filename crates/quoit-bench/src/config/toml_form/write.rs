@@ -36,16 +36,18 @@ pub(in crate::config) fn write_value(term: &Term) -> String {
         Term::Float(value) => format!("{value:?}"),
         Term::Atom(name) if name == "true" || name == "false" => name.clone(),
         Term::Atom(name) if is_atom_text(name) => name.to_toml_value(),
-        Term::Atom(name) => tagged("atom", &name.to_toml_value()),
-        Term::String(text) if is_atom_text(text) => tagged("string", &text.to_toml_value()),
+        Term::Atom(name) => format!("{{ atom = {} }}", name.to_toml_value()),
+        Term::String(text) if is_atom_text(text) => {
+            format!("{{ string = {} }}", text.to_toml_value())
+        }
         Term::String(text) => text.to_toml_value(),
         Term::Binary(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => tagged("binary", &text.to_toml_value()),
-            Err(_) => tagged("binary", &format!("{bytes:?}")),
+            Ok(text) => format!("{{ binary = {} }}", text.to_toml_value()),
+            Err(_) => format!("{{ binary = {bytes:?} }}"),
         },
         Term::Tuple(elements) if is_tuple(elements) => array(elements),
-        Term::Tuple(elements) => tagged("tuple", &array(elements)),
-        Term::List(elements) if is_tuple(elements) => tagged("list", &array(elements)),
+        Term::Tuple(elements) => format!("{{ tuple = {} }}", array(elements)),
+        Term::List(elements) if is_tuple(elements) => format!("{{ list = {} }}", array(elements)),
         Term::List(elements) => array(elements),
         Term::ImproperList(elements, tail) => {
             format!("{{ list = {}, tail = {} }}", array(elements), write_value(tail))
@@ -55,13 +57,9 @@ pub(in crate::config) fn write_value(term: &Term) -> String {
                 format!("[{}, {}]", write_value(key), write_value(value))
             };
             let pairs: Vec<String> = pairs.iter().map(pair).collect();
-            tagged("map", &format!("[{}]", pairs.join(", ")))
+            format!("{{ map = [{}] }}", pairs.join(", "))
         }
     }
-}
-
-fn tagged(tag: &str, value: &str) -> String {
-    format!("{{ {tag} = {value} }}")
 }
 
 fn array(elements: &[Term]) -> String {

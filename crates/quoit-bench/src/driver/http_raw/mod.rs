@@ -14,7 +14,7 @@ use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::inputs::acknowledge;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
-use crate::http::{Response, multipart};
+use crate::http::{HttpRequest, Response, ResponseContent, multipart};
 use crate::keygen::Exhausted;
 use crate::random::mix;
 use crate::term::Term;
@@ -228,10 +228,10 @@ impl From<Exhausted> for HttpObstacle {
 }
 
 /// The values of an answer: none, one, or the parts of a multipart body.
-fn values_of<'a>(status: u16, content_type: &[u8], body: &'a [u8]) -> Result<Vec<&'a [u8]>, Term> {
+fn values_of(status: u16, content: ResponseContent<'_>) -> Result<Vec<&[u8]>, Term> {
     match status {
-        200 => Ok(vec![body]),
-        300 => multipart::values_of(content_type, body).map_err(|error| {
+        200 => Ok(vec![content.body]),
+        300 => multipart::values_of(content).map_err(|error| {
             let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
             Term::Tuple(vec![Term::atom("get"), Term::Tuple(reason.into())])
         }),
@@ -352,8 +352,7 @@ impl HttpRaw {
         let Response { status, has_vclock } = self.request(plan, target, Method::Get, &[]).await?;
         let mut context = None;
         if matches!(status, 200 | 300 | 404) && read.is_some() {
-            let (content_type, body) = self.links[target].content();
-            let values = values_of(status, content_type, body)?;
+            let values = values_of(status, self.links[target].content())?;
             context = read.take().map(|read| read.found(values));
         }
         if status == 404 && !wanted.contains(&404) {
@@ -419,7 +418,8 @@ impl HttpRaw {
         body: &[u8],
     ) -> Result<Response, Term> {
         let link = &mut self.links[target];
-        link.request(&plan.targets[target], plan.timeout, method, &self.head, body).await
+        let request = HttpRequest { head: &self.head, body };
+        link.request(&plan.targets[target], plan.timeout, method, request).await
     }
 
     fn url(&self, plan: &HttpRawPlan, target: usize) -> String {

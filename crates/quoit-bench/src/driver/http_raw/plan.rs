@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, Target};
+use crate::config::{Config, ConfigError, Target, TargetKeys};
 use crate::driver::disconnect::Disconnect;
 use crate::driver::http_link::{ENCODED_PATH, PATH, append_to_path, read_headers, read_use_ssl};
 use crate::keygen::{Key, Kind};
@@ -45,7 +45,11 @@ pub(super) fn write_path(path: &mut Vec<u8>, plan: &HttpRawPlan, key: &Key) {
 
 pub(super) fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
     let settings = &config.settings;
-    let targets = config.targets("http_raw_ips", "http_raw_port", 8098)?;
+    let targets = config.targets(TargetKeys {
+        ips: "http_raw_ips",
+        port: "http_raw_port",
+        default_port: 8098,
+    })?;
     let security = read_use_ssl(settings)?;
     let is_path =
         |text: &String| text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());

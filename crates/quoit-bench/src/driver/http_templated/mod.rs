@@ -12,6 +12,7 @@ use super::disconnect::DisconnectTimer;
 use super::http_link::{HttpLink, Method, PATH_AND_QUERY, append_to_path, check_status};
 use super::{Asks, Driver, Inputs, Outcome, StartError};
 use crate::config::{Config, ConfigError};
+use crate::http::HttpRequest;
 use crate::keygen::Exhausted;
 use crate::term::Term;
 use crate::valgen::Sources;
@@ -136,8 +137,8 @@ impl Driver for HttpTemplated {
                 return Outcome::Stop;
             };
             let (target, link) = (&plan.servers[server], &mut self.links[server]);
-            let requested =
-                link.request(target, plan.timeout, operation.method, &self.head, &self.body).await;
+            let request = HttpRequest { head: &self.head, body: &self.body };
+            let requested = link.request(target, plan.timeout, operation.method, request).await;
             left -= 1;
             if requested.is_ok() || left == 0 || !link.is_lost() {
                 break requested;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::text::{Named, TemplateSources, Text};
-use crate::config::{Config, ConfigError, Settings, Target};
+use crate::config::{Config, ConfigError, Settings, Target, ValueForm};
 use crate::driver::disconnect::Disconnect;
 use crate::driver::http_link::{header_lines, read_headers, read_security};
 use crate::keygen::{KeyGenerator, Kind};
@@ -41,18 +41,28 @@ pub(super) struct TargetPath {
     pub(super) path: Text,
 }
 
-const GENERATORS: &str = "write a list of {Name, {key_generator, Generator}} or \
-                          {Name, {value_generator, Generator}}";
+const GENERATORS: ValueForm = ValueForm {
+    name: "generators",
+    expected: "write a list of {Name, {key_generator, Generator}} or {Name, {value_generator, Generator}}",
+};
 
-const VALUES: &str = "write a list of {Name, Value}, Value a text in quotes, the name of a \
-                      generator, key_generator, value_generator or {\"Format\", [Generator, ...]} \
-                      with a directive for each generator, key_generator and value_generator included";
+const VALUES: ValueForm = ValueForm {
+    name: "values",
+    expected: "write a list of {Name, Value}, Value a text in quotes, the name of a generator, \
+               key_generator, value_generator or {\"Format\", [Generator, ...]} with a directive for each \
+               generator, key_generator and value_generator included",
+};
 
-const HEADERS: &str = "write a list of {Name, [{'Header-Name', \"value\"}, ...]}";
+const HEADERS: ValueForm = ValueForm {
+    name: "headers",
+    expected: "write a list of {Name, [{'Header-Name', \"value\"}, ...]}",
+};
 
-const TARGETS: &str = "write a list of {Name, Target} or {Name, [Target, ...]}, Target \
-                       {\"host\", Port, \"/path\"} or \
-                       {\"host\", Port, {\"/path/~w\", [Generator, ...]}}";
+const TARGETS: ValueForm = ValueForm {
+    name: "targets",
+    expected: "write a list of {Name, Target} or {Name, [Target, ...]}, Target \
+               {\"host\", Port, \"/path\"} or {\"host\", Port, {\"/path/~w\", [Generator, ...]}}",
+};
 
 impl TemplatedPlan {
     /// Reads the settings.
@@ -60,12 +70,10 @@ impl TemplatedPlan {
         let settings = &config.settings;
         let generators = read_generators(settings)?;
         let sources = TemplateSources { named: &generators, key_kind: config.key_generator.kind() };
-        let values = read_named(settings, "values", VALUES, |term| Text::of_value(term, sources))?;
-        let headers = read_named(settings, "headers", HEADERS, header_lines)?;
+        let values = read_named(settings, VALUES, |term| Text::of_value(term, sources))?;
+        let headers = read_named(settings, HEADERS, header_lines)?;
         let mut servers = Vec::new();
-        let targets = read_named(settings, "targets", TARGETS, |term| {
-            places_of(term, sources, &mut servers)
-        })?;
+        let targets = read_named(settings, TARGETS, |term| places_of(term, sources, &mut servers))?;
         let overrides = config.overrides(None);
         for (server, target) in servers.iter_mut().zip(overrides.iter().cycle()) {
             *server = target.clone();
@@ -90,10 +98,10 @@ impl TemplatedPlan {
 /// Reads a list of `{Name, Term}`, which must be set.
 fn read_named<T>(
     settings: &Settings,
-    key: &str,
-    expected: &str,
+    form: ValueForm,
     mut read: impl FnMut(&Term) -> Option<T>,
 ) -> Result<Vec<(Term, T)>, ConfigError> {
+    let ValueForm { name: key, expected } = form;
     let elements = settings.get(key).and_then(Term::as_list);
     let elements = elements.ok_or_else(|| settings.value_error(key, expected))?;
     let element = |(index, element): (usize, &Term)| {
@@ -107,8 +115,8 @@ fn read_named<T>(
 }
 
 fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
-    let key = "generators";
-    let terms = read_named(settings, key, GENERATORS, |term| {
+    let key = GENERATORS.name;
+    let terms = read_named(settings, GENERATORS, |term| {
         let [kind, generator] = term.as_tuple()? else { return None };
         match kind.as_atom()? {
             "key_generator" => Some(generator.clone()),

@@ -31,6 +31,7 @@ use super::pb_link::{CallError, PbLink, Reconnects, kept_metadata};
 use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError, Target};
+use crate::http::HttpRequest;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -227,7 +228,7 @@ impl Driver for Nhs {
                 self.get(plan, &plan.record_bucket.name, key).await.map(drop)
             }
             NhsOperation::UpdateGenerated => {
-                self.update_generated(plan, inputs, generated.unwrap_or_default(), value).await
+                self.update_generated(plan, generated.unwrap_or_default(), inputs, value).await
             }
             NhsOperation::ForceExchange => {
                 self.force_exchange(plan, &generated.unwrap_or_default()).await
@@ -308,7 +309,8 @@ impl Nhs {
         let end = format!("{rest} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target);
         head.extend_from_slice(end.as_bytes());
         let (target, timeout) = (&self.http_target, plan.http_timeout);
-        let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
+        let request = HttpRequest { head: &head, body: &[] };
+        let response = self.http.request(target, timeout, Method::Get, request).await?;
         check_status(response.status, wanted)
     }
 
@@ -343,8 +345,8 @@ impl Nhs {
     async fn update_generated(
         &mut self,
         plan: &NhsPlan,
-        inputs: &mut Inputs,
         key: Bytes,
+        inputs: &mut Inputs,
         value: Bytes,
     ) -> Result<(), Term> {
         let bucket = &plan.record_bucket.name;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::keys::Order;
-use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::config::{Config, ConfigError, Settings, Target, TargetKeys, bytes_of};
 use crate::driver::both_targets::{BothTargets, without_unnamed_overrides};
 use crate::driver::{Asks, check_values_are_bytes};
 use crate::keygen::Kind;
@@ -78,11 +78,11 @@ impl NhsPlan {
         let (document_bytes, document_order) = read_unique(settings)?;
         Ok(Self {
             pb_targets,
-            repl_targets: without_unnamed_overrides(config).targets(
-                "replpb_ips",
-                "pb_port",
-                8087,
-            )?,
+            repl_targets: without_unnamed_overrides(config).targets(TargetKeys {
+                ips: "replpb_ips",
+                port: "pb_port",
+                default_port: 8087,
+            })?,
             http_targets,
             checks_replication: config
                 .operations
@@ -96,20 +96,8 @@ impl NhsPlan {
             records: read_records(settings)?,
             document_bytes,
             document_order,
-            record_bucket: read_bucket(
-                settings,
-                "record_bucket",
-                "domainRecord",
-                "record_sync",
-                "one",
-            )?,
-            document_bucket: read_bucket(
-                settings,
-                "document_bucket",
-                "domainDocument",
-                "document_sync",
-                "backend",
-            )?,
+            record_bucket: RECORD_BUCKET.read(settings)?,
+            document_bucket: DOCUMENT_BUCKET.read(settings)?,
             node_confirms: settings.integer("node_confirms", 2, 0..=1024)?,
             postcode_count_max: settings.integer("postcode_indexcount", 3, 1..=1000)?,
             key_kind: config.key_generator.kind(),
@@ -187,21 +175,39 @@ fn order_of(term: &Term) -> Option<Order> {
     }
 }
 
-fn read_bucket(
-    settings: &Settings,
-    name_key: &str,
-    default_name: &str,
-    sync_key: &str,
-    default_sync: &str,
-) -> Result<BucketPlan, ConfigError> {
-    let name = settings.bytes(name_key, default_name.as_bytes())?.into();
-    let expected = "write one, all or backend";
-    let sync = settings.read(sync_key, default_sync.to_owned(), expected, |term| {
-        let text = term
-            .as_atom()
-            .map(str::to_owned)
-            .or_else(|| bytes_of(term).and_then(|bytes| String::from_utf8(bytes).ok()))?;
-        matches!(text.as_str(), "one" | "all" | "backend").then_some(text)
-    })?;
-    Ok(BucketPlan { name, sync })
+/// The keys of a bucket, with the values of those that are not set.
+struct BucketKeys {
+    name: &'static str,
+    default_name: &'static str,
+    sync: &'static str,
+    default_sync: &'static str,
+}
+
+const RECORD_BUCKET: BucketKeys = BucketKeys {
+    name: "record_bucket",
+    default_name: "domainRecord",
+    sync: "record_sync",
+    default_sync: "one",
+};
+
+const DOCUMENT_BUCKET: BucketKeys = BucketKeys {
+    name: "document_bucket",
+    default_name: "domainDocument",
+    sync: "document_sync",
+    default_sync: "backend",
+};
+
+impl BucketKeys {
+    fn read(&self, settings: &Settings) -> Result<BucketPlan, ConfigError> {
+        let name = settings.bytes(self.name, self.default_name.as_bytes())?.into();
+        let expected = "write one, all or backend";
+        let sync = settings.read(self.sync, self.default_sync.to_owned(), expected, |term| {
+            let text = term
+                .as_atom()
+                .map(str::to_owned)
+                .or_else(|| bytes_of(term).and_then(|bytes| String::from_utf8(bytes).ok()))?;
+            matches!(text.as_str(), "one" | "all" | "backend").then_some(text)
+        })?;
+        Ok(BucketPlan { name, sync })
+    }
 }

@@ -6,6 +6,7 @@ use crate::config::Target;
 use crate::driver::both_targets::target_of;
 use crate::driver::http_link::{HttpLink, Method, SEGMENT, append_to_path};
 use crate::driver::pb_link::PbLink;
+use crate::http::HttpRequest;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -90,7 +91,7 @@ async fn put_props(
          Content-Length: {length}\r\n\r\n"
     );
     head.extend_from_slice(rest.as_bytes());
-    let response =
-        link.request(target, plan.http_timeout, Method::Put, &head, props.as_bytes()).await?;
+    let request = HttpRequest { head: &head, body: props.as_bytes() };
+    let response = link.request(target, plan.http_timeout, Method::Put, request).await?;
     Ok(response.status)
 }

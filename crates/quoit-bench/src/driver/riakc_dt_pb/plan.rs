@@ -4,13 +4,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::config::{Config, ConfigError, Settings, Target, TargetKeys, bytes_of};
 use crate::driver::pb_data_type::DataTypeBucket;
 use crate::keygen::Kind;
 use crate::term::Term;
 
 /// Default time limit of requests.
 const TIMEOUT: Duration = Duration::from_secs(62);
+
+/// A key that has two names.
+struct RenamedKey {
+    older: &'static str,
+    newer: &'static str,
+}
+
+const BUCKET: RenamedKey = RenamedKey { older: "riakc_dt_pb_bucket", newer: "riakc_dt_bucket" };
+
+const IPS: RenamedKey = RenamedKey { older: "riakc_dt_pb_ips", newer: "riakc_dt_ips" };
+
+const PORT: RenamedKey = RenamedKey { older: "riakc_dt_pb_port", newer: "riakc_dt_port" };
 
 /// The settings that all workers share.
 #[derive(Debug)]
@@ -63,15 +75,15 @@ impl DtPlan {
         let settings = &config.settings;
         let expected = "write {<<\"type\">>, <<\"bucket\">>}: data types need a bucket type";
         let default = (Bytes::from_static(b"riak_dt"), Bytes::from_static(b"test"));
-        let (bucket_type, bucket) = settings.read(
-            newer(settings, "riakc_dt_pb_bucket", "riakc_dt_bucket"),
-            default,
-            expected,
-            |term| match term.as_tuple()? {
-                [of_type, bucket] => Some((bytes_of(of_type)?.into(), bytes_of(bucket)?.into())),
-                _ => None,
-            },
-        )?;
+        let (bucket_type, bucket) =
+            settings.read(BUCKET.used_in(settings), default, expected, |term| {
+                match term.as_tuple()? {
+                    [of_type, bucket] => {
+                        Some((bytes_of(of_type)?.into(), bytes_of(bucket)?.into()))
+                    }
+                    _ => None,
+                }
+            })?;
         let timeout_general = settings.time_limit("pb_timeout_general", TIMEOUT)?;
         let records = DataTypeBucket {
             bucket_type,
@@ -82,11 +94,11 @@ impl DtPlan {
         let preloaded_count = settings.integer("riakc_dt_preload_sets_num", 10, 1..=1_000_000)?;
         let preloads = settings.boolean("riakc_dt_preload_sets", false)?;
         Ok(Self {
-            targets: config.targets(
-                newer(settings, "riakc_dt_pb_ips", "riakc_dt_ips"),
-                newer(settings, "riakc_dt_pb_port", "riakc_dt_port"),
-                8087,
-            )?,
+            targets: config.targets(TargetKeys {
+                ips: IPS.used_in(settings),
+                port: PORT.used_in(settings),
+                default_port: 8087,
+            })?,
             records,
             timeout_general,
             key_kind: config.key_generator.kind(),
@@ -104,9 +116,11 @@ impl DtPlan {
     }
 }
 
-/// The newer name of a key if it is set, otherwise the older one.
-fn newer(settings: &Settings, older: &'static str, newer: &'static str) -> &'static str {
-    if settings.get(newer).is_some() { newer } else { older }
+impl RenamedKey {
+    /// The newer name if it is set, otherwise the older one.
+    fn used_in(&self, settings: &Settings) -> &'static str {
+        if settings.get(self.newer).is_some() { self.newer } else { self.older }
+    }
 }
 
 fn read_multi(settings: &Settings) -> Result<Vec<FieldOperation>, ConfigError> {

@@ -145,7 +145,7 @@ impl RiakcPb {
         self.links.link().call_in_parts(&request, plan.timeout_mapreduce, take).await?;
         match fault {
             None => Ok(Json::Array(results)),
-            Some(text) => Err(failure("bad_response", &text)),
+            Some(text) => Err(failure([Term::atom("bad_response"), Term::String(text)])),
         }
     }
 }
@@ -153,19 +153,23 @@ impl RiakcPb {
 /// A key in the form that a job's inputs have.
 fn text_of(key: &[u8]) -> Result<String, PbObstacle> {
     let text = std::str::from_utf8(key).map(str::to_owned);
-    text.map_err(|_| failure("bad_key", "a job names its keys in UTF-8"))
+    text.map_err(|_| bad_key("a job names its keys in UTF-8"))
 }
 
 /// The sum of the keys. Each key is also the value of its object.
 fn sum_of(keys: &[String]) -> Result<u64, PbObstacle> {
     let number = |key: &String| {
-        key.parse::<u64>().map_err(|_| failure("bad_key", "mr_keylist_js adds up decimal keys"))
+        key.parse::<u64>().map_err(|_| bad_key("mr_keylist_js adds up decimal keys"))
     };
     keys.iter().map(number).sum()
 }
 
-fn failure(name: &str, text: &str) -> PbObstacle {
-    PbObstacle::Failed(Term::Tuple(vec![Term::atom(name), Term::String(text.to_owned())]))
+fn bad_key(problem: &str) -> PbObstacle {
+    failure([Term::atom("bad_key"), Term::String(problem.to_owned())])
+}
+
+fn failure(reason: [Term; 2]) -> PbObstacle {
+    PbObstacle::Failed(Term::Tuple(reason.into()))
 }
 
 /// The reason `{[{1,[Expected]}],[{1,Found}]}`, as in basho_bench.

@@ -205,7 +205,7 @@ impl Driver for RiakcPb {
         if self.links.is_down() {
             self.links.reconnect(&mut Reconnects::within(plan.timeout_general)).await?;
         }
-        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key).await;
+        self.links.turn_to(plan.record(key)).await;
         match self.get(plan, &Bytes::copy_from_slice(key)).await {
             Ok(answer) => {
                 read.found(values_of(&answer));
@@ -271,7 +271,7 @@ impl RiakcPb {
             let key = Bytes::copy_from_slice(&key_bytes(plan.key_kind, key));
             return self.attempt_with_number(plan, operation, &key, inputs).await;
         }
-        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key.bytes()).await;
+        self.links.turn_to(plan.record(key.bytes())).await;
         if operation == PbOperation::Get && !plan.is_verified {
             return self.get_unseen(plan, key.bytes()).await;
         }
@@ -358,7 +358,7 @@ impl RiakcPb {
             Some(Value::Integer(number)) => number,
             _ => 0,
         };
-        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key).await;
+        self.links.turn_to(plan.record(key)).await;
         self.attempt_data_type(plan, operation, key, number).await
     }
 
@@ -389,8 +389,7 @@ impl RiakcPb {
 
     /// A get that decodes nothing of its answer.
     async fn get_unseen(&mut self, plan: &PbPlan, key: &[u8]) -> Result<(), PbObstacle> {
-        let bucket_type = plan.bucket_type.as_deref();
-        write_get(&mut self.frame, bucket_type, &plan.bucket, key, plan.r);
+        write_get(&mut self.frame, plan.record(key), plan.r);
         let answered =
             self.links.link().exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
         Ok(answered.await?)

@@ -8,10 +8,11 @@ use quoit_client::Quorum;
 use super::data_types::DataTypeOperation;
 use super::drawn_indexes::DrawnIndexes;
 use super::{PbOperation, RiakcPb};
-use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::config::{Config, ConfigError, Settings, Target, TargetKeys, bytes_of};
 use crate::driver::Driver as _;
 use crate::driver::check_values_are_bytes;
 use crate::driver::pb_data_type::DataTypeBucket;
+use crate::driver::pb_get::PbRecordName;
 use crate::driver::pb_replicas::Routing;
 use crate::keygen::Kind;
 use crate::term::Term;
@@ -68,6 +69,11 @@ pub(in crate::driver) struct PbPlan {
 }
 
 impl PbPlan {
+    /// The name of the record with a key.
+    pub(super) fn record<'a>(&'a self, key: &'a [u8]) -> PbRecordName<'a> {
+        PbRecordName { bucket_type: self.bucket_type.as_deref(), bucket: &self.bucket, key }
+    }
+
     /// Settings for an untyped bucket whose reads and writes wait for `replies` replicas.
     pub(in crate::driver) fn of_bucket(
         targets: Vec<Target>,
@@ -202,7 +208,11 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     };
     let keylist_length =
         settings.integer("riakc_pb_keylist_length", KEYLIST_LENGTH, 1..=KEYLIST_LENGTH_MAX)?;
-    let targets = config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?;
+    let targets = config.targets(TargetKeys {
+        ips: "riakc_pb_ips",
+        port: "riakc_pb_port",
+        default_port: 8087,
+    })?;
     let routing = match settings.get("riakc_pb_replica_aware") {
         // Several targets are most likely nodes of one cluster.
         None if targets.len() > 1 => Routing::ReplicasIfTold,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::Target;
-use crate::http::Connection as HttpConnection;
+use crate::http::{Connection as HttpConnection, HttpRequest};
 use crate::login::{HttpSecurity, login};
 use crate::output::text::size_text;
 
@@ -90,9 +90,10 @@ fn over_https(target: &Target, security: &Arc<HttpSecurity>) -> io::Result<Vec<(
     let asking = async {
         let mut connection = HttpConnection::open(target, TIMEOUT, Some(security)).await?;
         connection.keep_bodies();
-        let answer = connection.exchange(head.as_bytes(), b"").await.map_err(io::Error::other)?;
+        let request = HttpRequest { head: head.as_bytes(), body: b"" };
+        let answer = connection.exchange(request).await.map_err(io::Error::other)?;
         match answer.status {
-            200 => facts_of(connection.content().1),
+            200 => facts_of(connection.content().body),
             status => Err(io::Error::other(format!("GET /stats gave {status}"))),
         }
     };

@@ -1,6 +1,8 @@
 //! The driver of index queries, over both interfaces. It writes objects whose integer index entries equal
 //! their keys, queries ranges, and checks the number of results.
 
+mod range;
+
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
+use self::range::{QueriedRange, WrongCount};
 use super::both_targets::{BothTargets, target_of};
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::pb_link::Reconnects;
@@ -20,6 +23,7 @@ use super::pb_replicas::{PbLinks, Routing};
 use super::riakc_pb::read_bucket;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
+use crate::http::HttpRequest;
 use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -65,12 +69,6 @@ pub(super) enum IndexQueryOperation {
     QueryByPb { range: u64 },
     QueryByHttp { range: u64 },
     QueryByJob { range: u64, reduces: bool },
-}
-
-/// A wrong number of results, and the right one.
-struct WrongCount {
-    found: u64,
-    expected: u64,
 }
 
 impl Driver for IndexQueries {
@@ -195,21 +193,24 @@ impl IndexQueries {
             IndexQueryOperation::Put { index_count } => {
                 self.put(plan, key, index_count, value).await
             }
-            IndexQueryOperation::QueryByPb { range } => {
-                let found = self.query_by_pb(plan, key, range).await?;
-                if let Err(wrong) = check_count(plan, key, range, found) {
+            IndexQueryOperation::QueryByPb { range: count } => {
+                let range = QueriedRange { first: key, count };
+                let found = self.query_by_pb(plan, range).await?;
+                if let Err(wrong) = range.check(found, plan.key_max) {
                     // As in basho_bench, a wrong count is printed here and not counted as an error.
-                    self.print(key, range, &wrong);
+                    self.print(range, &wrong);
                 }
                 Ok(())
             }
-            IndexQueryOperation::QueryByHttp { range } => {
-                let found = self.query_by_http(plan, key, range).await?;
-                self.judge(plan, key, range, found)
+            IndexQueryOperation::QueryByHttp { range: count } => {
+                let range = QueriedRange { first: key, count };
+                let found = self.query_by_http(plan, range).await?;
+                self.judge(plan, range, found)
             }
-            IndexQueryOperation::QueryByJob { range, reduces } => {
-                let found = self.query_by_job(plan, key, range, reduces).await?;
-                self.judge(plan, key, range, found)
+            IndexQueryOperation::QueryByJob { range: count, reduces } => {
+                let range = QueriedRange { first: key, count };
+                let found = self.query_by_job(plan, range, reduces).await?;
+                self.judge(plan, range, found)
             }
         }
     }
@@ -218,12 +219,11 @@ impl IndexQueries {
     fn judge(
         &mut self,
         plan: &IndexQueryPlan,
-        key: i64,
-        range: u64,
+        range: QueriedRange,
         found: u64,
     ) -> Result<(), Term> {
-        let Err(wrong) = check_count(plan, key, range, found) else { return Ok(()) };
-        self.print(key, range, &wrong);
+        let Err(wrong) = range.check(found, plan.key_max) else { return Ok(()) };
+        self.print(range, &wrong);
         if plan.key_max.is_some() { Err(wrong.reason()) } else { Ok(()) }
     }
 
@@ -281,23 +281,22 @@ impl IndexQueries {
     async fn query_by_pb(
         &mut self,
         plan: &IndexQueryPlan,
-        first: i64,
-        range: u64,
+        range: QueriedRange,
     ) -> Result<u64, Term> {
         self.ready(plan).await?;
-        let first_text = Some(Bytes::from(first.to_string()));
+        let first_text = Some(Bytes::from(range.first.to_string()));
         let mut request = RpbIndexReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),
             index: Bytes::from_static(QUERIED.as_bytes()),
             ..RpbIndexReq::default()
         };
-        if range == 1 {
+        if range.count == 1 {
             (request.qtype, request.key) = (IndexQueryType::Eq as i32, first_text);
         } else {
             request.qtype = IndexQueryType::Range as i32;
             request.range_min = first_text;
-            request.range_max = Some(last_of(first, range).to_string().into());
+            request.range_max = Some(range.last().to_string().into());
         }
         let answer: RpbIndexResp = self.pb.link().call(&request, plan.pb_timeout).await?;
         Ok(answer.keys.len() as u64)
@@ -307,8 +306,7 @@ impl IndexQueries {
     async fn query_by_http(
         &mut self,
         plan: &IndexQueryPlan,
-        first: i64,
-        range: u64,
+        range: QueriedRange,
     ) -> Result<u64, Term> {
         let mut head = b"GET ".to_vec();
         if let Some(bucket_type) = &plan.bucket_type {
@@ -317,21 +315,21 @@ impl IndexQueries {
         }
         head.extend_from_slice(b"/buckets/");
         append_to_path(&mut head, &plan.bucket, SEGMENT);
-        let (last, host) = (last_of(first, range), &self.http_target);
+        let (first, last, host) = (range.first, range.last(), &self.http_target);
         let rest = format!("/index/{QUERIED}/{first}/{last} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         head.extend_from_slice(rest.as_bytes());
         let (target, timeout) = (&self.http_target, plan.http_timeout);
-        let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
+        let request = HttpRequest { head: &head, body: &[] };
+        let response = self.http.request(target, timeout, Method::Get, request).await?;
         check_status(response.status, &[200])?;
-        key_count(self.http.content().1)
+        key_count(self.http.content().body)
     }
 
     /// The same query as a MapReduce job, with an identity reduce phase or without phases.
     async fn query_by_job(
         &mut self,
         plan: &IndexQueryPlan,
-        first: i64,
-        range: u64,
+        range: QueriedRange,
         reduces: bool,
     ) -> Result<u64, Term> {
         let name = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -339,8 +337,7 @@ impl IndexQueries {
             Some(bucket_type) => json!([name(bucket_type), name(&plan.bucket)]),
             None => json!(name(&plan.bucket)),
         };
-        let last = last_of(first, range);
-        let (start, end) = (first.to_string(), last.to_string());
+        let (start, end) = (range.first.to_string(), range.last().to_string());
         let phase = json!({"reduce": {
             "language": "erlang", "module": "riak_kv_mapreduce", "function": "reduce_identity",
         }});
@@ -353,19 +350,19 @@ impl IndexQueries {
              Content-Length: {length}\r\n\r\n"
         );
         let (target, timeout) = (&self.http_target, plan.http_timeout);
-        let sent = (head.as_bytes(), body.as_bytes());
-        let response = self.http.request(target, timeout, Method::Post, sent.0, sent.1).await?;
+        let request = HttpRequest { head: head.as_bytes(), body: body.as_bytes() };
+        let response = self.http.request(target, timeout, Method::Post, request).await?;
         check_status(response.status, &[200])?;
-        let outputs: Vec<IgnoredAny> = read_answer(Method::Post, self.http.content().1)?;
+        let outputs: Vec<IgnoredAny> = read_answer(Method::Post, self.http.content().body)?;
         Ok(outputs.len() as u64)
     }
 
-    fn print(&mut self, first: i64, range: u64, wrong: &WrongCount) {
+    fn print(&mut self, range: QueriedRange, wrong: &WrongCount) {
         if self.printed_count == PRINTED_MAX {
             return;
         }
         self.printed_count += 1;
-        let last = last_of(first, range);
+        let (first, last) = (range.first, range.last());
         let WrongCount { found, expected } = wrong;
         // A closed standard output does not stop the run.
         let _ = writeln!(
@@ -373,31 +370,6 @@ impl IndexQueries {
             "{QUERIED} from {first} to {last}: {found} keys, {expected} were expected"
         );
     }
-}
-
-impl WrongCount {
-    fn reason(&self) -> Term {
-        let numbers = [self.expected, self.found].map(|count| Term::Integer(count.into()));
-        let [expected, found] = numbers;
-        Term::Tuple(vec![Term::atom("wrong_count"), expected, found])
-    }
-}
-
-fn last_of(first: i64, range: u64) -> i128 {
-    i128::from(first) + i128::from(range) - 1
-}
-
-/// Checks that the number of keys found is the number of stored keys in the range.
-fn check_count(
-    plan: &IndexQueryPlan,
-    first: i64,
-    range: u64,
-    found: u64,
-) -> Result<(), WrongCount> {
-    let last = last_of(first, range);
-    let last = plan.key_max.map_or(last, |key_max| last.min(key_max));
-    let expected = u64::try_from(last - i128::from(first) + 1).unwrap_or(0);
-    if found == expected { Ok(()) } else { Err(WrongCount { found, expected }) }
 }
 
 /// Number of keys in the document of an answer.
