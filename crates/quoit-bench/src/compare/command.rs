@@ -1,7 +1,7 @@
 //! The command `quoit bench compare`.
 
 use super::text::{sentence, text};
-use super::{CompareError, ComparedSides, Sides, USUAL_SPREAD};
+use super::{CompareError, ComparedSides, Sides, USUAL_SPREAD, read_runs};
 use crate::cli::{BenchOptions, failed, run_on};
 use crate::measure::OperationStats;
 use crate::output::{RunDirectory, Terminal};
@@ -83,7 +83,7 @@ pub(super) fn compare_on(
     let mut compared = Vec::new();
     let Some((base, others)) = sides.split_first() else { return Ok(compared) };
     for (place, other) in others.iter().enumerate() {
-        let read = Sides::read(base, other)?;
+        let read = Sides { base: read_runs(base)?, other: read_runs(other)? };
         let found = read.compare(spread)?;
         if !options.json {
             let gap = if compared.is_empty() { "" } else { "\n" };

@@ -28,6 +28,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use verdict::SideEstimates;
 
 /// Assumed standard deviation of rates and medians from run to run, as a share of the value.
 pub const USUAL_SPREAD: f64 = 0.03;
@@ -191,14 +192,12 @@ struct Sides {
     other: Vec<RunFigures>,
 }
 
-impl Sides {
-    fn read(base: &Path, other: &Path) -> Result<Self, CompareError> {
-        let read = |directory: &Path| -> Result<Vec<RunFigures>, CompareError> {
-            runs_in(directory)?.iter().map(|run| RunFigures::read(run)).collect()
-        };
-        Ok(Self { base: read(base)?, other: read(other)? })
-    }
+/// The figures of the runs in a directory.
+fn read_runs(directory: &Path) -> Result<Vec<RunFigures>, CompareError> {
+    runs_in(directory)?.iter().map(|run| RunFigures::read(run)).collect()
+}
 
+impl Sides {
     fn compare(&self, usual_spread: f64) -> Result<ComparedSides, CompareError> {
         let is_paced = self.base.iter().chain(&self.other).any(|run| run.is_paced);
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
@@ -230,7 +229,8 @@ impl Sides {
                 let within_noise = self.are_within_noise(*kind, [base, other]);
                 let decides = decides(*kind) && !within_noise;
                 let figure_count = if decides { deciding_count } else { wanted.len() };
-                let compared = verdict::compare(base, other, usual_spread * tail, figure_count);
+                let compared =
+                    SideEstimates { base, other }.compare(usual_spread * tail, figure_count);
                 let operation = operation.map(str::to_owned);
                 ComparedFigure { operation, kind: *kind, decides, within_noise, compared }
             })

@@ -58,51 +58,57 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Compares the runs of two sides, each of which must have at least one. `usual_spread` is the assumed
-/// standard deviation of the figure's logarithm from run to run. `figure_count` figures are tested
-/// together, so each needs a higher level (Bonferroni's correction).
-pub(super) fn compare(
-    base: &[Estimate],
-    other: &[Estimate],
-    usual_spread: f64,
-    figure_count: usize,
-) -> Comparison {
-    let [of_base, of_other] = [base, other].map(Side::of);
-    let measured_runs = of_base.count + of_other.count - 2.0;
-    let freedom = measured_runs + USUAL_RUNS;
-    let squares = of_base.squares + of_other.squares + USUAL_RUNS * usual_spread.powi(2);
-    // Measured differences between runs include the uncertainty within them; the assumed spread does not.
-    let within = USUAL_RUNS / freedom;
-    let variance = |side: &Side| (squares / freedom + within * side.within) / side.count;
-    let error = (variance(&of_base) + variance(&of_other)).sqrt();
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("the degrees of freedom are above 0");
-    let rounding = of_base.rounding + of_other.rounding;
-    let reach = |level: f64| {
-        let level = 1.0 - (1.0 - level) / figure_count.max(1) as f64;
-        error * student.inverse_cdf(f64::midpoint(1.0, level)) + rounding
-    };
-    let is_single = base.len() < 2 || other.len() < 2;
-    let certain = reach(if is_single { CERTAIN_LEVEL_SINGLE } else { CERTAIN_LEVEL });
-    let has_probable = base.len() >= PROBABLE_RUNS && other.len() >= PROBABLE_RUNS;
-    let probable = if has_probable { reach(PROBABLE_LEVEL) } else { certain };
-    let difference = of_other.mean - of_base.mean;
-    let verdict = match difference {
-        difference if difference < -certain => Verdict::Lower,
-        difference if difference < -probable => Verdict::ProbablyLower,
-        difference if difference > certain => Verdict::Higher,
-        difference if difference > probable => Verdict::ProbablyHigher,
-        _ => Verdict::Same,
-    };
-    let shown = error * student.inverse_cdf(f64::midpoint(1.0, SHOWN_LEVEL)) + rounding;
-    Comparison {
-        base: of_base.mean.exp(),
-        other: of_other.mean.exp(),
-        ratio: difference.exp(),
-        ratio_low: (difference - shown).exp(),
-        ratio_high: (difference + shown).exp(),
-        effect: difference / (squares / freedom).sqrt(),
-        detectable: probable.exp(),
-        verdict,
+/// Estimates of a figure from the runs of two sides, each of which has at least one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SideEstimates<'a> {
+    pub(super) base: &'a [Estimate],
+    pub(super) other: &'a [Estimate],
+}
+
+impl SideEstimates<'_> {
+    /// Compares the sides. `usual_spread` is the assumed standard deviation of the figure's logarithm from
+    /// run to run. `figure_count` figures are tested together, so each needs a higher level (Bonferroni's
+    /// correction).
+    pub(super) fn compare(self, usual_spread: f64, figure_count: usize) -> Comparison {
+        let Self { base, other } = self;
+        let [of_base, of_other] = [base, other].map(Side::of);
+        let measured_runs = of_base.count + of_other.count - 2.0;
+        let freedom = measured_runs + USUAL_RUNS;
+        let squares = of_base.squares + of_other.squares + USUAL_RUNS * usual_spread.powi(2);
+        // Measured differences between runs include the uncertainty within them; the assumed spread does not.
+        let within = USUAL_RUNS / freedom;
+        let variance = |side: &Side| (squares / freedom + within * side.within) / side.count;
+        let error = (variance(&of_base) + variance(&of_other)).sqrt();
+        let student =
+            StudentsT::new(0.0, 1.0, freedom).expect("the degrees of freedom are above 0");
+        let rounding = of_base.rounding + of_other.rounding;
+        let reach = |level: f64| {
+            let level = 1.0 - (1.0 - level) / figure_count.max(1) as f64;
+            error * student.inverse_cdf(f64::midpoint(1.0, level)) + rounding
+        };
+        let is_single = base.len() < 2 || other.len() < 2;
+        let certain = reach(if is_single { CERTAIN_LEVEL_SINGLE } else { CERTAIN_LEVEL });
+        let has_probable = base.len() >= PROBABLE_RUNS && other.len() >= PROBABLE_RUNS;
+        let probable = if has_probable { reach(PROBABLE_LEVEL) } else { certain };
+        let difference = of_other.mean - of_base.mean;
+        let verdict = match difference {
+            difference if difference < -certain => Verdict::Lower,
+            difference if difference < -probable => Verdict::ProbablyLower,
+            difference if difference > certain => Verdict::Higher,
+            difference if difference > probable => Verdict::ProbablyHigher,
+            _ => Verdict::Same,
+        };
+        let shown = error * student.inverse_cdf(f64::midpoint(1.0, SHOWN_LEVEL)) + rounding;
+        Comparison {
+            base: of_base.mean.exp(),
+            other: of_other.mean.exp(),
+            ratio: difference.exp(),
+            ratio_low: (difference - shown).exp(),
+            ratio_high: (difference + shown).exp(),
+            effect: difference / (squares / freedom).sqrt(),
+            detectable: probable.exp(),
+            verdict,
+        }
     }
 }
 
@@ -141,12 +147,12 @@ mod tests {
 
     /// A simulated server. Its seconds are correlated, it is a little faster or slower in each run, and in
     /// one run of five it stalls for two seconds.
-    struct Simulated {
+    struct SimulatedEstimates {
         random: Xoshiro256PlusPlus,
         slower: f64,
     }
 
-    impl Simulated {
+    impl SimulatedEstimates {
         /// A draw from the standard normal distribution (Box and Muller).
         fn normal(&mut self) -> f64 {
             let radius = (-2.0 * self.random.random_range(f64::MIN_POSITIVE..1.0_f64).ln()).sqrt();
@@ -177,11 +183,15 @@ mod tests {
     fn verdicts(runs: usize, slower: f64, seed: u64) -> Vec<Verdict> {
         let simulated = |slower, seed| {
             let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-            Simulated { random, slower }
+            SimulatedEstimates { random, slower }
         };
         let (mut base, mut other) = (simulated(1.0, seed), simulated(slower, seed + 1));
         (0..PAIRS)
-            .map(|_| compare(&base.runs(runs), &other.runs(runs), SPREAD, 1).verdict)
+            .map(|_| {
+                SideEstimates { base: &base.runs(runs), other: &other.runs(runs) }
+                    .compare(SPREAD, 1)
+                    .verdict
+            })
             .collect()
     }
 
@@ -216,7 +226,8 @@ mod tests {
         let run = |log| Estimate { log, variance: 0.0, rounding: 0.0 };
         // With equal runs on each side only the assumed spread counts, with 22 degrees of freedom, 20 of
         // which are its own.
-        let compared = compare(&[run(0.0), run(0.0)], &[run(0.1), run(0.1)], 0.03, 1);
+        let compared = SideEstimates { base: &[run(0.0), run(0.0)], other: &[run(0.1), run(0.1)] }
+            .compare(0.03, 1);
         let error = 0.03 * (20.0_f64 / 22.0).sqrt();
         // Student's 97.5 % quantile with 22 degrees of freedom.
         let reach = 2.073_873 * error;
@@ -238,9 +249,11 @@ mod tests {
                 })
                 .collect()
         };
-        let narrow = compare(&runs(0.0, 0.001), &runs(0.01, 0.001), 0.03, 1);
+        let narrow =
+            SideEstimates { base: &runs(0.0, 0.001), other: &runs(0.01, 0.001) }.compare(0.03, 1);
         assert_eq!(narrow.verdict, Verdict::Higher);
-        let wide = compare(&runs(0.0, 0.3), &runs(0.01, 0.3), 0.03, 1);
+        let wide =
+            SideEstimates { base: &runs(0.0, 0.3), other: &runs(0.01, 0.3) }.compare(0.03, 1);
         assert_eq!(wide.verdict, Verdict::Same);
         assert!(wide.detectable > 1.04, "{wide:?}");
     }

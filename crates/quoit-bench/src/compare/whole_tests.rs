@@ -11,12 +11,12 @@ const SECOND_COUNT: usize = 60;
 
 /// A simulated server in a closed loop. Its seconds are correlated. In each run it is a little faster or
 /// slower (by 3 %; the 99th percentile by 9 %), and in one run of five it stalls for two seconds.
-struct Simulated {
+struct SimulatedSide {
     random: Xoshiro256PlusPlus,
     slower: f64,
 }
 
-impl Simulated {
+impl SimulatedSide {
     fn new(slower: f64, seed: u64) -> Self {
         Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), slower }
     }
@@ -71,7 +71,8 @@ impl Simulated {
 /// The verdicts on pairs of sides with `run_count` runs each. Operations of the second server take `slower`
 /// times as long.
 fn verdicts(run_count: usize, slower: f64, seed: u64) -> Vec<SideVerdict> {
-    let (mut base, mut other) = (Simulated::new(1.0, seed), Simulated::new(slower, seed + 1));
+    let (mut base, mut other) =
+        (SimulatedSide::new(1.0, seed), SimulatedSide::new(slower, seed + 1));
     let verdict = |_| {
         let sides = Sides { base: base.runs(run_count), other: other.runs(run_count) };
         sides.compare(USUAL_SPREAD).expect("figures").verdict

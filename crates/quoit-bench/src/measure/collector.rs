@@ -38,6 +38,13 @@ pub(crate) struct Delivery<'a> {
     pub(crate) load: ThreadLoad,
 }
 
+/// The numbers of threads and operations that a collector is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CollectorSize {
+    pub(crate) thread_count: usize,
+    pub(crate) operation_count: usize,
+}
+
 /// The windows that no thread will change any more.
 #[derive(Debug)]
 pub(crate) struct Completed {
@@ -50,7 +57,8 @@ pub(crate) struct Completed {
 }
 
 impl Collector {
-    pub(crate) fn new(thread_count: usize, operation_count: usize) -> Self {
+    pub(crate) fn new(size: CollectorSize) -> Self {
+        let CollectorSize { thread_count, operation_count } = size;
         let state = CollectorState {
             windows: BTreeMap::new(),
             passed_seconds: vec![Some(0); thread_count],

@@ -21,7 +21,7 @@ pub(crate) mod tests;
 pub use breakdown::Breakdown;
 pub use client::{CLIENT_BOUND_SHARE, ClientLoad, SATURATED_SHARE, ThreadLoad};
 pub(crate) use client::{NOISE_FACTOR, process_cpu_time};
-pub(crate) use collector::{Collector, Delivery};
+pub(crate) use collector::{Collector, CollectorSize, Delivery};
 pub(crate) use moments::Moments;
 pub use portable::FormError;
 pub(crate) use recorder::Recorder;

@@ -65,7 +65,7 @@ fn reasons_of_errors_are_bounded() {
 
 #[test]
 fn a_sample_is_counted_in_the_second_in_which_it_ended() {
-    let collector = Arc::new(Collector::new(2, 1));
+    let collector = Arc::new(Collector::new(CollectorSize { thread_count: 2, operation_count: 1 }));
     let release = Instant::now();
     let at = |ms: u64| release + Duration::from_millis(ms);
     let mut first = Recorder::new(0, collector.clone(), release);
@@ -94,7 +94,7 @@ fn a_sample_is_counted_in_the_second_in_which_it_ended() {
 
 #[test]
 fn the_last_partial_window_is_delivered() {
-    let collector = Arc::new(Collector::new(1, 1));
+    let collector = Arc::new(Collector::new(CollectorSize { thread_count: 1, operation_count: 1 }));
     let release = Instant::now();
     let mut recorder = Recorder::new(0, collector.clone(), release);
     let ended = release + Duration::from_millis(2300);
@@ -123,7 +123,7 @@ fn a_failure_is_a_lower_bound() {
 
 #[test]
 fn stalls_are_found_in_what_the_threads_deliver() {
-    let collector = Arc::new(Collector::new(2, 1));
+    let collector = Arc::new(Collector::new(CollectorSize { thread_count: 2, operation_count: 1 }));
     let release = Instant::now();
     for thread in 0..2 {
         let mut recorder = Recorder::new(thread, collector.clone(), release);

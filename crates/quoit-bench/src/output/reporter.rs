@@ -1,6 +1,7 @@
 //! Converts completed seconds to rows, progress and the summary.
 
 use std::fmt::Display;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,10 +126,10 @@ impl<'a> Reporter<'a> {
         } else if self.terminal.rewrites() {
             let nothing = Window::new(0);
             let second = Duration::from_secs(1);
-            let line = self.progress(window.unwrap_or(&nothing), second, elapsed);
+            let line = self.progress(window.unwrap_or(&nothing), elapsed - second..elapsed);
             self.terminal.progress(&line);
         } else if is_row {
-            let line = self.progress(&self.row, elapsed - self.row_start, elapsed);
+            let line = self.progress(&self.row, self.row_start..elapsed);
             self.terminal.progress(&line);
         }
         if is_row {
@@ -136,12 +137,13 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// The progress line for the last `span`.
-    fn progress(&self, window: &Window, span: Duration, elapsed: Duration) -> String {
+    /// The progress line. `times` is the range that the window covers; it ends now.
+    fn progress(&self, window: &Window, times: Range<Duration>) -> String {
+        let elapsed = times.end;
         let progress = text::Progress {
             operations: &self.operations,
             window,
-            span,
+            span: elapsed - times.start,
             elapsed,
             left: self.length.map(|length| length.saturating_sub(elapsed)),
             replayed: self.replayed,
@@ -158,7 +160,7 @@ impl<'a> Reporter<'a> {
     }
 
     fn end_row(&mut self, elapsed: Duration) {
-        let written = self.tables.add_row(elapsed, elapsed - self.row_start, &self.row);
+        let written = self.tables.add_row(self.row_start..elapsed, &self.row);
         self.tell_loss(written);
         let span = elapsed - self.row_start;
         let row = LiveRow {

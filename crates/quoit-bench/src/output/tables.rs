@@ -1,5 +1,6 @@
 //! basho_bench's tables: `summary.csv`, a `<label>_latencies.csv` for each operation, and `errors.csv`.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,18 +58,19 @@ impl Tables {
         })
     }
 
-    /// Adds the row of a window to every table except that of errors.
+    /// Adds the row of a window to every table except that of errors. `times` is the range that the window
+    /// covers, since the start of the measurement.
     ///
     /// # Errors
     ///
     /// The first failure; the other tables still get their rows.
     pub(super) fn add_row(
         &mut self,
-        elapsed: Duration,
-        span: Duration,
+        times: Range<Duration>,
         window: &Window,
     ) -> Result<(), OutputError> {
-        let times = format!("{}, {}", seconds_text(elapsed), seconds_text(span));
+        let span = times.end - times.start;
+        let times = format!("{}, {}", seconds_text(times.end), seconds_text(span));
         let (successful, failed) = (window.success_count(), window.error_count());
         let total = successful + failed;
         let row = format!("{times}, {total}, {successful}, {failed}\n");

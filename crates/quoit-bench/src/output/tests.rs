@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::log_level::LogLevel;
 use crate::measure::tests::closed_loop;
-use crate::measure::{Collector, Recorder, Window};
+use crate::measure::{Collector, CollectorSize, Recorder, Window};
 use crate::reported_operation::ReportedOperation;
 use crate::run_end::RunEnd;
 use crate::term::Term;
@@ -22,7 +22,7 @@ fn operations() -> Vec<ReportedOperation> {
 
 /// A window with latencies of the first operation in microseconds and errors of the second.
 fn window(latencies_us: &[u64], errors: &[&str]) -> Window {
-    let collector = Arc::new(Collector::new(1, 2));
+    let collector = Arc::new(Collector::new(CollectorSize { thread_count: 1, operation_count: 2 }));
     let release = Instant::now();
     let mut recorder = Recorder::new(0, collector.clone(), release);
     for us in latencies_us {

@@ -29,7 +29,8 @@ impl ViewedSecond<'_> {
         let mut spectrum = Spectrum::default();
         for stats in self.second.into_iter().flat_map(Window::operations) {
             for step in stats.histogram_ns().iter_recorded() {
-                spectrum.add(step.value_iterated_to() / 1000, step.count_since_last_iteration());
+                let latency = Duration::from_nanos(step.value_iterated_to());
+                spectrum.add(latency, step.count_since_last_iteration());
             }
         }
         let lines = self.operations.iter().enumerate().map(|(index, operation)| {

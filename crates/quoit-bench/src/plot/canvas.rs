@@ -59,7 +59,7 @@ impl Canvas {
             let _ =
                 write!(path, "M{} {}L{} {}", number(*x1), number(*y1), number(*x2), number(*y2));
         }
-        self.path(class, &path);
+        self.path(class, path);
     }
 
     /// Draws filled rectangles as one element, each given by its upper left and lower right corner.
@@ -69,7 +69,7 @@ impl Canvas {
             let (w, h) = (number(right - left), number(bottom - top));
             let _ = write!(path, "M{} {}h{w}v{h}H{}z", number(*left), number(*top), number(*left));
         }
-        self.path(class, &path);
+        self.path(class, path);
     }
 
     /// Draws a line through points.
@@ -79,7 +79,7 @@ impl Canvas {
             let command = if index == 0 { 'M' } else { 'L' };
             let _ = write!(path, "{command}{} {}", number(*x), number(*y));
         }
-        self.path(class, &path);
+        self.path(class, path);
     }
 
     /// Draws dots that are as wide as the class's line. Dots that would cover each other are drawn once.
@@ -99,10 +99,10 @@ impl Canvas {
             let _ = write!(path, "m{} {}h0", step(before.0, x), step(before.1, y));
             before = (x, y);
         }
-        self.path(class, &path);
+        self.path(class, path);
     }
 
-    fn path(&mut self, class: &str, path: &str) {
+    fn path(&mut self, class: &str, path: String) {
         if !path.is_empty() {
             self.write(format_args!(r#"<path class="{class}" d="{path}"/>"#));
         }

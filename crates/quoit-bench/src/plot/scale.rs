@@ -46,7 +46,7 @@ impl Scale {
 
 /// Round values in `low..=high` with their labels. Their distance is 1, 2 or 5 times a power of ten. At
 /// most one more than `count_max`; empty if the range contains no round value.
-pub(crate) fn linear_ticks(low: f64, high: f64, count_max: usize) -> Vec<Tick> {
+pub(crate) fn linear_ticks((low, high): (f64, f64), count_max: usize) -> Vec<Tick> {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 {
         return vec![Tick { value: low, label: grouped(low, 0) }];
@@ -70,7 +70,7 @@ fn round_step(least: f64) -> f64 {
 }
 
 /// The powers of ten in `low..=high`, and multiples of them if the range spans few decades.
-pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
+pub(crate) fn log_ticks((low, high): (f64, f64)) -> Vec<Tick> {
     let decades = (high / low).log10();
     let factors: &[f64] = match decades {
         decades if decades <= 1.5 => &[1.0, 2.0, 3.0, 5.0, 7.0],

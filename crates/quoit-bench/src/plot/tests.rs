@@ -12,17 +12,20 @@ fn labels(ticks: &[Tick]) -> Vec<&str> {
 
 #[test]
 fn ticks_are_round_and_inside() {
-    assert_eq!(values(&linear_ticks(0.0, 100.0, 5)), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-    assert_eq!(labels(&linear_ticks(0.0, 0.35, 4)), ["0.0", "0.1", "0.2", "0.3"]);
-    assert_eq!(labels(&linear_ticks(0.0, 12_000.0, 3)), ["0", "5\u{202f}000", "10\u{202f}000"]);
-    assert_eq!(values(&linear_ticks(3.0, 3.0, 5)), [3.0]);
+    assert_eq!(values(&linear_ticks((0.0, 100.0), 5)), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+    assert_eq!(labels(&linear_ticks((0.0, 0.35), 4)), ["0.0", "0.1", "0.2", "0.3"]);
+    assert_eq!(labels(&linear_ticks((0.0, 12_000.0), 3)), ["0", "5\u{202f}000", "10\u{202f}000"]);
+    assert_eq!(values(&linear_ticks((3.0, 3.0), 5)), [3.0]);
 }
 
 #[test]
 fn logarithmic_ticks_are_powers_and_more_where_there_is_room() {
-    assert_eq!(labels(&log_ticks(0.01, 1000.0)), ["0.01", "0.1", "1", "10", "100", "1\u{202f}000"]);
-    assert_eq!(labels(&log_ticks(0.1, 2.0)), ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "2"]);
-    assert_eq!(labels(&log_ticks(0.1, 10.0)), ["0.1", "0.2", "0.5", "1", "2", "5", "10"]);
+    assert_eq!(
+        labels(&log_ticks((0.01, 1000.0))),
+        ["0.01", "0.1", "1", "10", "100", "1\u{202f}000"]
+    );
+    assert_eq!(labels(&log_ticks((0.1, 2.0))), ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "2"]);
+    assert_eq!(labels(&log_ticks((0.1, 10.0))), ["0.1", "0.2", "0.5", "1", "2", "5", "10"]);
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn few_points_and_one_place_are_left_as_they_are() {
 proptest! {
     #[test]
     fn ticks_are_few_ascending_and_inside(low in -1e6_f64..1e6, span in 1e-3_f64..1e9, n in 1_usize..20) {
-        let ticks = linear_ticks(low, low + span, n);
+        let ticks = linear_ticks((low, low + span), n);
         prop_assert!(ticks.len() <= n + 1, "{:?}", ticks);
         prop_assert!(values(&ticks).windows(2).all(|pair| pair[0] < pair[1]));
         let slack = span * 1e-6;

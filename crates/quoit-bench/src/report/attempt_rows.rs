@@ -99,7 +99,7 @@ mod tests {
             if second >= 2 {
                 window.record_error(0, Term::atom("timeout"), 5 * SECOND);
             }
-            log.append(SECOND * second, SECOND, &window).expect("a second");
+            log.append(&(SECOND * second..SECOND * (second + 1)), &window).expect("a second");
         }
         let row = |elapsed_s, count, error_count| LatencyRow {
             elapsed_s,

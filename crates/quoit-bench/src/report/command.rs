@@ -61,7 +61,7 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     }
     let mut results = Results::read(&options.directory)?;
     if options.start_s.is_some() || options.end_s.is_some() {
-        results.cut(options.start_s.unwrap_or(0.0), options.end_s.unwrap_or(f64::INFINITY))?;
+        results.cut(options.start_s.unwrap_or(0.0)..=options.end_s.unwrap_or(f64::INFINITY))?;
     }
     let chart = || draw_chart(&results, &options.chart);
     let mut files = write_files(options, chart, || draw_page(&results))?;

@@ -74,12 +74,22 @@ impl Growth {
             y_label: "KiB",
             facets: vec![Facet {
                 name: None,
-                series: vec![self.series("ok", "size", |row| row.size_bytes as f64 / 1024.0)],
+                series: vec![PanelSeries {
+                    class: "ok",
+                    name: "size",
+                    points: self.points(|row| row.size_bytes as f64 / 1024.0),
+                    gaps: Vec::new(),
+                }],
             }],
         };
         let times = TIMES.iter().zip(CLASSES).map(|(time, class)| Facet {
             name: Some(time.name),
-            series: vec![self.series(class, time.name, |row| (time.seconds)(row) * 1000.0)],
+            series: vec![PanelSeries {
+                class,
+                name: time.name,
+                points: self.points(|row| (time.seconds)(row) * 1000.0),
+                gaps: Vec::new(),
+            }],
         });
         let times =
             Panel { title: "Time of each request", y_label: "Time (ms)", facets: times.collect() };
@@ -96,15 +106,9 @@ impl Growth {
         draw_panels(&sheet, &[size, times])
     }
 
-    /// A column over the number of items. Values of 0 get no point.
-    fn series(
-        &self,
-        class: &'static str,
-        name: &'static str,
-        value: impl Fn(&GrowthRow) -> f64,
-    ) -> PanelSeries {
+    /// The points of a column over the number of items. Values of 0 get no point.
+    fn points(&self, value: impl Fn(&GrowthRow) -> f64) -> Vec<(f64, f64)> {
         let points = self.rows.iter().map(|row| (row.item_count as f64, value(row)));
-        let points = points.filter(|(_, value)| *value > 0.0).collect();
-        PanelSeries { class, name, points, gaps: Vec::new() }
+        points.filter(|(_, value)| *value > 0.0).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::course::Second;
 use super::{EventRow, Results};
+use std::ops::Range;
 
 /// Maximum and minimum number of seconds before an event that it is compared with.
 const BEFORE_MAX: usize = 30;
@@ -31,11 +32,13 @@ pub(super) enum Impact {
 /// three times its median before.
 pub(super) fn impacts(results: &Results, seconds: &[Second]) -> Vec<Impact> {
     let ends = results.events.iter().skip(1).map(|event| event.elapsed_s).chain([f64::INFINITY]);
-    let of = |(event, end_s): (&EventRow, f64)| impact(event.elapsed_s, end_s, seconds);
+    let of = |(event, end_s): (&EventRow, f64)| impact(event.elapsed_s..end_s, seconds);
     results.events.iter().zip(ends).map(of).collect()
 }
 
-fn impact(at_s: f64, until_s: f64, seconds: &[Second]) -> Impact {
+/// The effect of an event at the start of `times_s`. The next event is at the end of `times_s`.
+fn impact(times_s: Range<f64>, seconds: &[Second]) -> Impact {
+    let Range { start: at_s, end: until_s } = times_s;
     // The second that contains the event belongs to neither side.
     let before: Vec<&Second> = seconds.iter().filter(|second| second.end_s <= at_s).collect();
     let before = &before[before.len().saturating_sub(BEFORE_MAX)..];
@@ -103,24 +106,24 @@ mod tests {
                 }
             });
             let felt = Impact::Felt { noticed_s: 1.5, recovered_s: Some(6.5) };
-            assert_eq!(impact(20.5, f64::INFINITY, &course), felt);
+            assert_eq!(impact(20.5..f64::INFINITY, &course), felt);
         }
     }
 
     #[test]
     fn an_event_that_nobody_felt_one_that_lasts_and_one_at_the_beginning_are_told_apart() {
         let calm = seconds(60, |_, _| {});
-        assert_eq!(impact(20.5, f64::INFINITY, &calm), Impact::None);
-        assert_eq!(impact(2.5, f64::INFINITY, &calm), Impact::Unknown);
+        assert_eq!(impact(20.5..f64::INFINITY, &calm), Impact::None);
+        assert_eq!(impact(2.5..f64::INFINITY, &calm), Impact::Unknown);
         let lasts = seconds(60, |at, second| {
             if at > 30 {
                 second.rate_per_s = 0.0;
             }
         });
         let felt = Impact::Felt { noticed_s: 11.5, recovered_s: None };
-        assert_eq!(impact(20.5, f64::INFINITY, &lasts), felt);
+        assert_eq!(impact(20.5..f64::INFINITY, &lasts), felt);
         assert_eq!(
-            impact(20.5, 25.0, &lasts),
+            impact(20.5..25.0, &lasts),
             Impact::None,
             "the next event is that of what follows"
         );

@@ -9,42 +9,38 @@ struct Colour {
     dark: &'static str,
 }
 
-const fn colour(class: &'static str, light: &'static str, dark: &'static str) -> Colour {
-    Colour { class, light, dark }
-}
-
 /// Each colour has a contrast of at least 4.5 to its background, so that it can also be used for text.
 const SERIES: [Colour; 16] = [
-    colour("ok", "#2563eb", "#60a5fa"),
-    colour("error", "#dc2626", "#f87171"),
-    colour("mean", "#0e7490", "#22d3ee"),
-    colour("median", "#15803d", "#4ade80"),
-    colour("p95", "#b45309", "#fbbf24"),
-    colour("p99", "#7c3aed", "#a78bfa"),
-    colour("p999", "#be185d", "#f472b6"),
-    colour("max", "#475569", "#cbd5e1"),
-    colour("op0", "#2563eb", "#60a5fa"),
-    colour("op1", "#b45309", "#fbbf24"),
-    colour("op2", "#15803d", "#4ade80"),
-    colour("op3", "#be185d", "#f472b6"),
-    colour("op4", "#7c3aed", "#a78bfa"),
-    colour("op5", "#0e7490", "#22d3ee"),
-    colour("op6", "#dc2626", "#f87171"),
-    colour("op7", "#475569", "#cbd5e1"),
+    Colour { class: "ok", light: "#2563eb", dark: "#60a5fa" },
+    Colour { class: "error", light: "#dc2626", dark: "#f87171" },
+    Colour { class: "mean", light: "#0e7490", dark: "#22d3ee" },
+    Colour { class: "median", light: "#15803d", dark: "#4ade80" },
+    Colour { class: "p95", light: "#b45309", dark: "#fbbf24" },
+    Colour { class: "p99", light: "#7c3aed", dark: "#a78bfa" },
+    Colour { class: "p999", light: "#be185d", dark: "#f472b6" },
+    Colour { class: "max", light: "#475569", dark: "#cbd5e1" },
+    Colour { class: "op0", light: "#2563eb", dark: "#60a5fa" },
+    Colour { class: "op1", light: "#b45309", dark: "#fbbf24" },
+    Colour { class: "op2", light: "#15803d", dark: "#4ade80" },
+    Colour { class: "op3", light: "#be185d", dark: "#f472b6" },
+    Colour { class: "op4", light: "#7c3aed", dark: "#a78bfa" },
+    Colour { class: "op5", light: "#0e7490", dark: "#22d3ee" },
+    Colour { class: "op6", light: "#dc2626", dark: "#f87171" },
+    Colour { class: "op7", light: "#475569", dark: "#cbd5e1" },
 ];
 
 const LINES: [Colour; 3] = [
-    colour("grid", "#e2e8f0", "#2a3344"),
-    colour("axis", "#94a3b8", "#64748b"),
-    colour("event", "#334155", "#cbd5e1"),
+    Colour { class: "grid", light: "#e2e8f0", dark: "#2a3344" },
+    Colour { class: "axis", light: "#94a3b8", dark: "#64748b" },
+    Colour { class: "event", light: "#334155", dark: "#cbd5e1" },
 ];
 
 const AREAS: [Colour; 5] = [
-    colour("ground", "#ffffff", "#131a26"),
-    colour("strip", "#eef2f7", "#1d2635"),
-    colour("tick", "#475569", "#a3b1c6"),
-    colour("label", "#334155", "#cbd5e1"),
-    colour("heading", "#0f172a", "#f1f5f9"),
+    Colour { class: "ground", light: "#ffffff", dark: "#131a26" },
+    Colour { class: "strip", light: "#eef2f7", dark: "#1d2635" },
+    Colour { class: "tick", light: "#475569", dark: "#a3b1c6" },
+    Colour { class: "label", light: "#334155", dark: "#cbd5e1" },
+    Colour { class: "heading", light: "#0f172a", dark: "#f1f5f9" },
 ];
 
 /// The style sheet for everything in a chart.

@@ -134,7 +134,7 @@ fn draw_panel(
     let tick_count = quoit_number::index(quoit_number::whole((bottom - top) / 24.0));
     let mut y = Axis {
         scale: Scale::linear(y_range, (bottom, top)),
-        ticks: linear_ticks(y_range.0, y_range.1, tick_count),
+        ticks: linear_ticks(y_range, tick_count),
         has_labels: true,
     };
     canvas.text("heading", (place.left, place.top + 19.0), Anchor::Start, panel.title);
@@ -163,7 +163,7 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
     let tick_count = quoit_number::index(quoit_number::whole(frame.width() / 70.0)).max(2);
     let x = Axis {
         scale: Scale::linear(x_range, (frame.left, frame.right)),
-        ticks: linear_ticks(x_range.0, x_range.1, tick_count),
+        ticks: linear_ticks(x_range, tick_count),
         has_labels: true,
     };
     draw_axes(canvas, frame, &x, y);

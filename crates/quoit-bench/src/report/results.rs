@@ -1,6 +1,7 @@
 //! Reading the tables of a run, of this program or of basho_bench.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::csv::{CsvLines, Row};
@@ -140,15 +141,17 @@ impl Results {
         found.is_ok_and(|index| self.summary[index].successful <= 0.0)
     }
 
-    /// Keeps the rows whose windows end between two times, in seconds since the start of the measurement.
+    /// Keeps the rows whose windows end within a range of times, in seconds since the start of the
+    /// measurement.
     ///
     /// # Errors
     ///
     /// When no row of the summary is left.
-    pub fn cut(&mut self, start_s: f64, end_s: f64) -> Result<(), ReportError> {
+    pub fn cut(&mut self, times_s: RangeInclusive<f64>) -> Result<(), ReportError> {
+        let (start_s, end_s) = (*times_s.start(), *times_s.end());
         let ends = |rows: &[SummaryRow]| Some((rows.first()?.elapsed_s, rows.last()?.elapsed_s));
         let (first_s, last_s) = ends(&self.summary).unwrap_or_default();
-        let is_inside = |elapsed_s: f64| elapsed_s >= start_s && elapsed_s <= end_s;
+        let is_inside = |elapsed_s: f64| times_s.contains(&elapsed_s);
         self.summary.retain(|row| is_inside(row.elapsed_s));
         for operation in &mut self.operations {
             operation.rows.retain(|row| is_inside(row.elapsed_s));

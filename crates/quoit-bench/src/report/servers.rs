@@ -52,51 +52,66 @@ pub(super) fn servers(results: &Results) -> Result<Option<Servers>, ReportError>
         return Ok(None);
     }
     let operations: f64 = results.summary.iter().map(|row| row.successful).sum();
-    Ok(Some(arrange(&earlier, &rows, from_s, operations)))
+    let measured = MeasuredRows { earlier: &earlier, rows: &rows, from_s };
+    Ok(Some(measured.arrange(operations)))
 }
 
-/// Arranges rows that begin at `from_s`. The `earlier` rows end before that.
-fn arrange(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64, operations: f64) -> Servers {
-    let mut names: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let second = |row: &ServerRow| quoit_number::index(quoit_number::rounded(row.elapsed_s));
-    let first = rows.iter().map(second).min().unwrap_or(0);
-    let last = rows.iter().map(second).max().unwrap_or(0);
-    let span = thinned::rows_a_point(last - first + 1);
-    let point_count = (last - first) / span + 1;
-    let mut columns: [Vec<Vec<Option<f64>>>; FIGURE_COUNT] =
-        std::array::from_fn(|_| vec![vec![None; point_count]; names.len()]);
-    let places: BTreeMap<&str, usize> =
-        names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
-    for row in rows {
-        let (server, point) = (places[row.server.as_str()], (second(row) - first) / span);
-        for (column, value) in columns.iter_mut().zip(row.figures) {
-            let shown = &mut column[server][point];
-            // Keep the greatest of several values, so that no peak is lost.
-            *shown = [*shown, value].into_iter().flatten().reduce(f64::max);
+/// The rows of a run, or of the part of it that a report is about.
+struct MeasuredRows<'a> {
+    /// Rows that end before the report begins.
+    earlier: &'a [ServerRow],
+    rows: &'a [ServerRow],
+    /// Time at which the report begins.
+    from_s: f64,
+}
+
+impl MeasuredRows<'_> {
+    /// Arranges the rows. `operations` is the number of successful operations.
+    fn arrange(&self, operations: f64) -> Servers {
+        let rows = self.rows;
+        let mut names: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let second = |row: &ServerRow| quoit_number::index(quoit_number::rounded(row.elapsed_s));
+        let first = rows.iter().map(second).min().unwrap_or(0);
+        let last = rows.iter().map(second).max().unwrap_or(0);
+        let span = thinned::rows_a_point(last - first + 1);
+        let point_count = (last - first) / span + 1;
+        let mut columns: [Vec<Vec<Option<f64>>>; FIGURE_COUNT] =
+            std::array::from_fn(|_| vec![vec![None; point_count]; names.len()]);
+        let places: BTreeMap<&str, usize> =
+            names.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        for row in rows {
+            let (server, point) = (places[row.server.as_str()], (second(row) - first) / span);
+            for (column, value) in columns.iter_mut().zip(row.figures) {
+                let shown = &mut column[server][point];
+                // Keep the greatest of several values, so that no peak is lost.
+                *shown = [*shown, value].into_iter().flatten().reduce(f64::max);
+            }
         }
+        let elapsed_s =
+            (0..point_count).map(|point| (first + (point + 1) * span - 1) as f64).collect();
+        let per_operation = per_operation(rows, &self.covered_s(), operations);
+        Servers { names, elapsed_s, columns, per_operation }
     }
-    let elapsed_s = (0..point_count).map(|point| (first + (point + 1) * span - 1) as f64).collect();
-    let per_operation = per_operation(rows, &covered_s(earlier, rows, from_s), operations);
-    Servers { names, elapsed_s, columns, per_operation }
-}
 
-/// The time that each row covers, in seconds, which is longer than a second if the server was silent
-/// meanwhile. Time before `from_s` does not count. A row without a span covers the time since the row of the
-/// same server before it, or a second at most if it is the first one and there are no `earlier` ones.
-fn covered_s(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64) -> Vec<f64> {
-    let mut ends: BTreeMap<&str, f64> =
-        earlier.iter().map(|row| (row.server.as_str(), from_s)).collect();
-    let covered = |row: &ServerRow, before: Option<f64>| {
-        let inside_s = row.elapsed_s - from_s;
-        match (row.span_s, before) {
-            (Some(span_s), _) => span_s.min(inside_s),
-            (None, Some(before)) => row.elapsed_s - before,
-            (None, None) => inside_s.min(1.0),
-        }
-    };
-    rows.iter().map(|row| covered(row, ends.insert(&row.server, row.elapsed_s))).collect()
+    /// The time that each row covers, in seconds, which is longer than a second if the server was silent
+    /// meanwhile. Time before `from_s` does not count. A row without a span covers the time since the row of
+    /// the same server before it, or a second at most if it is the first one and there are no `earlier` ones.
+    fn covered_s(&self) -> Vec<f64> {
+        let Self { earlier, rows, from_s } = *self;
+        let mut ends: BTreeMap<&str, f64> =
+            earlier.iter().map(|row| (row.server.as_str(), from_s)).collect();
+        let covered = |row: &ServerRow, before: Option<f64>| {
+            let inside_s = row.elapsed_s - from_s;
+            match (row.span_s, before) {
+                (Some(span_s), _) => span_s.min(inside_s),
+                (None, Some(before)) => row.elapsed_s - before,
+                (None, None) => inside_s.min(1.0),
+            }
+        };
+        rows.iter().map(|row| covered(row, ends.insert(&row.server, row.elapsed_s))).collect()
+    }
 }
 
 fn per_operation(rows: &[ServerRow], covered_s: &[f64], operations: f64) -> PerOperation {
@@ -133,6 +148,11 @@ mod tests {
         ServerRow { elapsed_s, span_s: None, server: server.to_owned(), figures }
     }
 
+    /// The servers of rows from the beginning of a run, in which `operations` succeeded.
+    fn arranged(rows: &[ServerRow], operations: f64) -> Servers {
+        MeasuredRows { earlier: &[], rows, from_s: 0.0 }.arrange(operations)
+    }
+
     #[test]
     fn servers_share_one_time_axis_and_their_silence_is_a_gap() {
         let rows = [
@@ -141,7 +161,7 @@ mod tests {
             row(2.02, "a:1", Some(0.2)),
             row(4.0, "b:1", Some(0.3)),
         ];
-        let servers = arrange(&[], &rows, 0.0, 2000.0);
+        let servers = arranged(&rows, 2000.0);
         assert_eq!(servers.names, ["a:1", "b:1"]);
         assert_eq!(servers.elapsed_s, [1.0, 2.0, 3.0, 4.0]);
         let of_a = vec![Some(0.1), Some(0.2), None, None];
@@ -159,7 +179,7 @@ mod tests {
             row(4.0, "a:1", Some(0.2)),
         ];
         let PerOperation { cpu_us, read_bytes, written_bytes } =
-            arrange(&[], &rows, 0.0, 2000.0).per_operation;
+            arranged(&rows, 2000.0).per_operation;
         // 0.5 + 3 * 0.2 + 0.1 + 0.1 s, and 1000 bytes in each of 6 s.
         assert!((cpu_us.expect("a time") - 650.0).abs() < 1e-6, "{cpu_us:?}");
         assert_eq!((read_bytes, written_bytes), (None, Some(3.0)));
@@ -168,7 +188,8 @@ mod tests {
     #[test]
     fn a_row_after_a_silence_counts_from_the_beginning_of_the_report() {
         let (earlier, rows) = ([row(1.0, "a:1", Some(9.0))], [row(5.0, "a:1", Some(0.5))]);
-        let cpu_us = arrange(&earlier, &rows, 2.0, 1000.0).per_operation.cpu_us;
+        let measured = MeasuredRows { earlier: &earlier, rows: &rows, from_s: 2.0 };
+        let cpu_us = measured.arrange(1000.0).per_operation.cpu_us;
         assert!((cpu_us.expect("a time") - 1500.0).abs() < 1e-6, "{cpu_us:?}");
     }
 
@@ -179,7 +200,8 @@ mod tests {
             ..row(elapsed_s, "a:1", Some(0.5))
         };
         let cpu_us = |rows: &[ServerRow], from_s| {
-            arrange(&[], rows, from_s, 1000.0).per_operation.cpu_us.expect("a time")
+            let measured = MeasuredRows { earlier: &[], rows, from_s };
+            measured.arrange(1000.0).per_operation.cpu_us.expect("a time")
         };
         // Polls at 0 and 5 s were answered, and then one in each second.
         let rows = [with_span(5.0, 5.0), with_span(6.0, 1.0)];
@@ -190,7 +212,7 @@ mod tests {
     #[test]
     fn a_figure_that_is_not_known_for_all_seconds_is_none_for_an_operation() {
         let rows = [row(1.0, "a:1", Some(0.5)), row(2.0, "a:1", None)];
-        assert_eq!(arrange(&[], &rows, 0.0, 10.0).per_operation.cpu_us, None);
-        assert_eq!(arrange(&[], &rows, 0.0, 0.0).per_operation.written_bytes, None);
+        assert_eq!(arranged(&rows, 10.0).per_operation.cpu_us, None);
+        assert_eq!(arranged(&rows, 0.0).per_operation.written_bytes, None);
     }
 }

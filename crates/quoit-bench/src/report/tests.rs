@@ -146,9 +146,9 @@ fn directories_without_results_say_what_is_missing() {
 fn a_range_of_time_keeps_the_rows_in_it() {
     let directory = run_directory();
     let mut results = Results::read(directory.path()).expect("results");
-    results.cut(15.0, 20.0).expect("a row");
+    results.cut(15.0..=20.0).expect("a row");
     assert_eq!((results.summary.len(), results.operations[0].rows.len()), (1, 1));
-    let error = results.cut(30.0, 40.0).expect_err("no row").to_string();
+    let error = results.cut(30.0..=40.0).expect_err("no row").to_string();
     assert_eq!(error, "no row lies between 30 and 40 s: the run's rows are at 20 to 20 s");
 }
 

@@ -21,7 +21,7 @@ use super::worker::Shared;
 use super::{ReportedOperation, RunError, RunReport, RunSetup};
 use crate::config::{AgentPlan, Config, Pacing};
 use crate::driver::{Driver, check_verifies};
-use crate::measure::Collector;
+use crate::measure::{Collector, CollectorSize};
 use crate::output::{RunDirectory, RunLog};
 use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
@@ -146,7 +146,10 @@ impl<D: Driver> Prepared<'_, D> {
             sources,
             verifier,
             control: Control::new(),
-            collector: Arc::new(Collector::new(thread_count, operations.len())),
+            collector: Arc::new(Collector::new(CollectorSize {
+                thread_count,
+                operation_count: operations.len(),
+            })),
             log,
             ready,
         }))

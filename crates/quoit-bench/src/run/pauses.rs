@@ -28,9 +28,9 @@ impl Pauses {
         now.checked_add(pause).unwrap_or_else(|| now + Duration::from_secs(u64::from(u32::MAX)))
     }
 
-    /// Records that a pause that was due to end at `until` ended at `now`.
-    pub(super) fn ended(&mut self, until: Instant, now: Instant) {
-        self.lateness = (self.lateness + now.saturating_duration_since(until)).min(LATENESS_MAX);
+    /// Records that a pause ended `late` after the time at which it was due to end.
+    pub(super) fn ended(&mut self, late: Duration) {
+        self.lateness = (self.lateness + late).min(LATENESS_MAX);
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
             let pause = until.saturating_duration_since(began);
             // A pause of length zero does not use the timer.
             let late = if pause.is_zero() { Duration::ZERO } else { late };
-            pauses.ended(until, until + late);
+            pauses.ended(late);
             (pause + late).as_secs_f64() * per_second
         };
         (0..COUNT).map(next).collect()
@@ -80,8 +80,7 @@ mod tests {
     #[test]
     fn a_long_stall_is_not_made_up_for() {
         let mut pauses = Pauses::default();
-        let until = pauses.end_of_next(Instant::now(), 0.0);
-        pauses.ended(until, until + Duration::from_secs(5));
+        pauses.ended(Duration::from_secs(5));
         assert_eq!(pauses.lateness, LATENESS_MAX);
     }
 }

@@ -167,7 +167,7 @@ impl<'a> Recording<'a> {
         for (second, window) in windows {
             let start = Duration::from_secs(*second);
             let left = elapsed.map_or(INTERVAL, |elapsed| elapsed.saturating_sub(start));
-            let written = intervals.append(start, left.min(INTERVAL), window);
+            let written = intervals.append(&(start..start + left.min(INTERVAL)), window);
             self.reporter.tell_loss(written);
         }
     }

@@ -115,7 +115,7 @@ pub(super) async fn work<D: Driver>(
                 let until = pauses.end_of_next(Instant::now(), drawn_s);
                 wait(&local.alarm, until, release, &mut phases).await;
                 now = Instant::now();
-                pauses.ended(until, now);
+                pauses.ended(now.saturating_duration_since(until));
                 None
             }
             (None, _) => taken.as_ref().and_then(|taken| Some(release.at + taken.due?)),
@@ -251,7 +251,7 @@ fn next_of_session<D: Driver>(
         return Err(EndOfSession);
     };
     let Some(entry) = shared.mix.labelled(&operation) else {
-        session.refuse_operation(&operation, &shared.mix.labels());
+        session.refuse_operation(&operation, shared.mix.labels());
         end_at_fault(shared);
         return Err(EndOfSession);
     };

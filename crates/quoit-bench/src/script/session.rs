@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// The fault of a step whose operation is not in the configuration.
-    pub(crate) fn refuse_operation(&self, operation: &str, known: &str) -> ScriptFault {
+    pub(crate) fn refuse_operation(&self, operation: &str, known: String) -> ScriptFault {
         self.function.refuse(format!(
             "wants the operation {operation}, which the configuration does not list: it has {known}"
         ))

@@ -46,7 +46,7 @@ pub use report::{Fault, FaultCase, VerifyReport};
 use smallvec::SmallVec;
 use table::KeyTable;
 pub use value::VALUE_SIZE_BYTES_MIN;
-use value::{Decoded, decode, key_hash, write_value};
+use value::{Decoded, WriteIdentity, decode, key_hash, write_value};
 
 /// The semantics of a key for its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -245,7 +245,9 @@ impl Write {
 
     /// Writes the value to put into a buffer, which can be reused.
     pub fn write_value(&self, size_bytes: usize, value: &mut Vec<u8>) {
-        write_value(value, self.verifier.run, self.key_hash, self.sequence, size_bytes);
+        let Self { key_hash, sequence, .. } = *self;
+        let identity = WriteIdentity { run: self.verifier.run, key_hash, sequence };
+        write_value(value, identity, size_bytes);
     }
 
     /// Reports that the server has acknowledged the write.

@@ -29,7 +29,7 @@ fn faults(verifier: &Verifier) -> Vec<Fault> {
 fn a_value_is_known_by_every_byte() {
     for size in [0, 32, 33, 40, 100] {
         let mut value = Vec::new();
-        write_value(&mut value, 7, 8, 9, size);
+        write_value(&mut value, WriteIdentity { run: 7, key_hash: 8, sequence: 9 }, size);
         assert_eq!(value.len(), size.max(VALUE_SIZE_BYTES_MIN));
         assert_eq!(decode(&value, 7), Decoded::Own { key_hash: 8, sequence: 9 });
         assert_eq!(decode(&value, 6), Decoded::OtherRun);

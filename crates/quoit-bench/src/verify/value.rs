@@ -38,14 +38,19 @@ pub(super) fn key_hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
+/// The numbers that identify a write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WriteIdentity {
+    /// Number of the run.
+    pub(super) run: u32,
+    pub(super) key_hash: u64,
+    /// Number of the write.
+    pub(super) sequence: u64,
+}
+
 /// Writes the value of a write. A size below the minimum is raised to it.
-pub(super) fn write_value(
-    value: &mut Vec<u8>,
-    run: u32,
-    key_hash: u64,
-    sequence: u64,
-    size_bytes: usize,
-) {
+pub(super) fn write_value(value: &mut Vec<u8>, write: WriteIdentity, size_bytes: usize) {
+    let WriteIdentity { run, key_hash, sequence } = write;
     let size_bytes = size_bytes.max(VALUE_SIZE_BYTES_MIN);
     value.clear();
     value.reserve(size_bytes);

@@ -1,5 +1,7 @@
 //! The latencies of one second, in bands that each span a factor of two.
 
+use std::time::Duration;
+
 /// Number of bands. The first is below 2 us and the last from 134 s on.
 pub(super) const BAND_COUNT: usize = 28;
 
@@ -8,9 +10,9 @@ pub(super) const BAND_COUNT: usize = 28;
 pub struct Spectrum([u64; BAND_COUNT]);
 
 impl Spectrum {
-    /// Adds `count` latencies of `us` microseconds.
-    pub fn add(&mut self, us: u64, count: u64) {
-        let band = us.max(1).ilog2() as usize;
+    /// Adds `count` operations with a latency.
+    pub fn add(&mut self, latency: Duration, count: u64) {
+        let band = latency.as_micros().max(1).ilog2() as usize;
         self.0[band.min(BAND_COUNT - 1)] += count;
     }
 

@@ -27,7 +27,7 @@ fn operation(name: &str, rate_per_s: f64, error_count: u64) -> OperationLine {
 fn second(elapsed_s: u64) -> ViewSecond {
     let mut spectrum = Spectrum::default();
     for (us, count) in [(500, 900), (1100, 80), (5000, 15), (250_000, 5)] {
-        spectrum.add(us, count);
+        spectrum.add(Duration::from_micros(us), count);
     }
     let figure = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     ViewSecond {

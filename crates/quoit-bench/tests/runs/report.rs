@@ -92,7 +92,7 @@ fn a_range_of_a_run_has_the_distribution_of_that_range() {
     };
     write_reports(&options).unwrap();
     let mut results = Results::read(directory).unwrap();
-    results.cut(1.5, 2.0).unwrap();
+    results.cut(1.5..=2.0).unwrap();
     let count = results.operations[0].rows[0].count;
     assert_eq!(results.operations[0].rows.len(), 1);
     let row = format!("<tr><td>do_something</td><td data-value=\"{count}\">");

@@ -20,9 +20,9 @@ fn operations() -> Vec<ReportedOperation> {
 }
 
 /// Latencies of gets in microseconds, and the number of failed puts.
-type Sample = (Vec<u64>, u64);
+type SampledSecond = (Vec<u64>, u64);
 
-fn window_of((latencies_us, failed): &Sample) -> Window {
+fn window_of((latencies_us, failed): &SampledSecond) -> Window {
     let (mut window, base) = (Window::new(2), Instant::now());
     for us in latencies_us {
         let latency = Duration::from_micros(*us);
@@ -33,12 +33,13 @@ fn window_of((latencies_us, failed): &Sample) -> Window {
 }
 
 /// Writes a log with one sample in each second.
-fn written(samples: &[Sample]) -> tempfile::TempDir {
+fn written(samples: &[SampledSecond]) -> tempfile::TempDir {
     let run = tempfile::tempdir().expect("a directory");
     let mut writer =
         IntervalWriter::create(run.path(), &operations(), SystemTime::now()).expect("logs");
     for (second, sample) in (0..).zip(samples) {
-        writer.append(SECOND * second, SECOND, &window_of(sample)).expect("a second");
+        let start = SECOND * second;
+        writer.append(&(start..start + SECOND), &window_of(sample)).expect("a second");
     }
     run
 }

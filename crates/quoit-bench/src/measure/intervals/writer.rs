@@ -1,6 +1,7 @@
 //! Writing of interval logs during a run.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -78,15 +79,15 @@ impl IntervalWriter {
         file.map_err(IntervalError::file(path))
     }
 
-    /// Appends an interval to every log. An operation of which none ended in the interval gets no line.
+    /// Appends the interval of `times`, since the start of the measurement, to every log. An operation of
+    /// which none ended in the interval gets no line.
     ///
     /// # Errors
     ///
     /// The first [`IntervalError::File`]; the other logs still get their lines.
     pub(crate) fn append(
         &mut self,
-        start: Duration,
-        length: Duration,
+        times: &Range<Duration>,
         window: &Window,
     ) -> Result<(), IntervalError> {
         let mut written = Ok(());
@@ -97,7 +98,7 @@ impl IntervalWriter {
                 continue;
             }
             self.lines.clear();
-            let appended = write_lines(&mut self.lines, &mut self.serializer, start, length, stats)
+            let appended = write_lines(&mut self.lines, &mut self.serializer, times, stats)
                 .and_then(|()| file.append(&self.lines, 1))
                 .map_err(IntervalError::file(file.path()));
             written = written.and(appended);
@@ -119,10 +120,10 @@ impl IntervalWriter {
 fn write_lines(
     lines: &mut Vec<u8>,
     serializer: &mut V2DeflateSerializer,
-    start: Duration,
-    length: Duration,
+    times: &Range<Duration>,
     stats: &OperationStats,
 ) -> std::io::Result<()> {
+    let (start, length) = (times.start, times.end - times.start);
     let (start_us, length_us) = (start.as_micros(), length.as_micros());
     let (count, error_count) = (stats.count(), stats.error_count());
     let (sum_ns, min_ns, max_ns) = stats.exact_ns();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::parts;
+use super::parts::Section;
 use crate::plot::escape;
 use crate::run::AgentSummary;
 
@@ -43,7 +43,7 @@ pub(super) fn section(agents: &[AgentSummary]) -> String {
         );
     }
     html.push_str("</tbody></table></div>\n");
-    let html = parts::section("agents", "Agents", hint, &html);
+    let html = Section { id: "agents", heading: "Agents", hint, content: &html }.html();
     match lost {
         0 => html,
         _ => html.replacen("<section", "<section class=\"notice\"", 1),

@@ -1,8 +1,9 @@
 //! The page of a campaign: its cells, their figures next to published ones, and the differences of the
 //! setups.
 
+use super::HtmlPage;
 use super::campaign_ratios::ratios;
-use super::{document, parts};
+use super::parts::{self, Section};
 use crate::plot::{escape, grouped};
 use std::fmt::Write as _;
 
@@ -73,28 +74,32 @@ pub(crate) fn draw_campaign_page(page: &CampaignPage<'_>) -> String {
         let hint = "The figures of this campaign and the published ones. The ratio is this campaign's figure \
                     divided by the published one: a higher ratio is better for rates, a lower one for \
                     latencies. For a published range, the nearest end counts.";
-        main.push_str(&parts::section(
-            "published",
-            "Beside the published figures",
+        Section {
+            id: "published",
+            heading: "Beside the published figures",
             hint,
-            &(ratios(&page.compared).unwrap_or_default() + &compared(page)),
-        ));
+            content: &(ratios(&page.compared).unwrap_or_default() + &compared(page)),
+        }
+        .add_to(&mut main);
     }
     if !page.differences.is_empty() {
         let hint = "Read the ratios with this in mind.";
         let list = parts::list(&page.differences);
-        main.push_str(&parts::section("differences", "What differs", hint, &list));
+        Section { id: "differences", heading: "What differs", hint, content: &list }
+            .add_to(&mut main);
     }
     let hint = "Each cell is a run of its own on servers of its own; its name leads to its report.";
-    main.push_str(&parts::section("cells", "Cells", hint, &cells(page)));
+    Section { id: "cells", heading: "Cells", hint, content: &cells(page) }.add_to(&mut main);
     if !page.others.is_empty() {
-        main.push_str(&parts::section("figures", "All other figures", "", &others(page)));
+        Section { id: "figures", heading: "All other figures", hint: "", content: &others(page) }
+            .add_to(&mut main);
     }
-    main.push_str(&parts::section("setup", "Setup", "", &parts::facts(&page.facts)));
+    Section { id: "setup", heading: "Setup", hint: "", content: &parts::facts(&page.facts) }
+        .add_to(&mut main);
     let file =
         parts::files(std::slice::from_ref(&page.file)).replacen("<details open>", "<details>", 1);
-    main.push_str(&parts::section("campaign", "Campaign", "", &file));
-    document(page.title, &header, &main)
+    Section { id: "campaign", heading: "Campaign", hint: "", content: &file }.add_to(&mut main);
+    HtmlPage { name: page.title, header: &header, main: &main }.html()
 }
 
 fn table(heads: &[&str]) -> String {

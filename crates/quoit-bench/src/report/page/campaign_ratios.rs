@@ -33,7 +33,7 @@ pub(super) fn ratios(rows: &[CampaignPageRow]) -> Option<String> {
     let height = TOP + ROW_HEIGHT * known.len() as f64 + 4.0;
     let mut canvas = Canvas::default();
     canvas.rectangle("ground", (0.0, 0.0), (WIDTH, height));
-    for tick in log_ticks(least, most) {
+    for tick in log_ticks((least, most)) {
         let x = scale.position(tick.value);
         canvas.lines("grid", &[[(x, TOP), (x, height)]]);
         canvas.text("tick", (x, TOP - 8.0), Anchor::Middle, &tick.label);

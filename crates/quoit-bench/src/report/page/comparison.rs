@@ -1,6 +1,7 @@
 //! The page of a comparison: the table of figures, and the latencies of both sides by percentile.
 
-use super::{document, parts, spectrum};
+use super::parts::Section;
+use super::{HtmlPage, spectrum};
 use crate::measure::OperationStats;
 use crate::plot::escape;
 
@@ -29,13 +30,14 @@ pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
         escape(sentence)
     );
     let table = format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(table));
-    let mut main = parts::section("figures", "Figures", "", &table);
+    let mut main = Section { id: "figures", heading: "Figures", hint: "", content: &table }.html();
     let line = |(name, stats)| spectrum::Line { name, stats, failed: None };
     let lines: Vec<spectrum::Line<'_>> =
         latencies.iter().map(|(name, stats)| line((name.as_str(), stats))).collect();
     if let Some(plot) = spectrum::spectrum("spectrum", &lines) {
         let hint = "Each step to the right has a tenth of the operations of the step before.";
-        main.push_str(&parts::section("spectrum", "Latency by percentile", hint, &plot.figure()));
+        Section { id: "spectrum", heading: "Latency by percentile", hint, content: &plot.figure() }
+            .add_to(&mut main);
     }
-    document(title, &header, &main)
+    HtmlPage { name: title, header: &header, main: &main }.html()
 }

@@ -1,6 +1,6 @@
 //! The events of a run and their effects.
 
-use super::parts;
+use super::parts::Section;
 use crate::output::text::clock_text;
 use crate::plot::escape;
 use crate::report::Results;
@@ -33,7 +33,7 @@ pub(super) fn section(results: &Results, seconds: &[Second]) -> String {
         );
     }
     html.push_str("</tbody></table></div>\n");
-    parts::section("events", "Events", hint, &html)
+    Section { id: "events", heading: "Events", hint, content: &html }.html()
 }
 
 fn words(impact: Impact) -> (String, String) {

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{Plot, PlotSeries, YScale};
+use super::HtmlPage;
+use super::parts::{self, Section};
+use super::plot::{Plot, PlotCaption, PlotSeries, YScale};
 use super::time_plots::ms;
-use super::{document, parts};
 use crate::growth::{GrowthRow, TIMES, TimeColumn, ends, median};
 use crate::output::text::{ms_text, size_text};
 use crate::plot::{escape, grouped, linear_ticks};
@@ -32,21 +33,29 @@ pub(in crate::report) fn draw_growth_page(growth: &Growth) -> String {
     ]);
     let hint = "Medians of the first and of the last tenth of the items. An operation that \
                 costs the same however large the record is has a ratio near 1.";
-    main.push_str(&parts::section("growth", "Growth", hint, &table(&growth.rows)));
+    Section { id: "growth", heading: "Growth", hint, content: &table(&growth.rows) }
+        .add_to(&mut main);
     let groups = groups(&growth.rows);
     let hint = match groups.first().map_or(1, |group| group.len()) {
         1 => String::new(),
         count => format!("Each point is the median of {count} requests."),
     };
     let times = times(growth, &groups).figure();
-    main.push_str(&parts::section("times", "Times over items", &hint, &times));
+    Section { id: "times", heading: "Times over items", hint: &hint, content: &times }
+        .add_to(&mut main);
     let size = size(growth, &groups).figure();
     let hint = "Bytes that a plain read gives.";
-    main.push_str(&parts::section("size", "Size over items", hint, &size));
+    Section { id: "size", heading: "Size over items", hint, content: &size }.add_to(&mut main);
     if !growth.notes.is_empty() {
-        main.push_str(&parts::section("notes", "What is missing", "", &parts::list(&growth.notes)));
+        Section {
+            id: "notes",
+            heading: "What is missing",
+            hint: "",
+            content: &parts::list(&growth.notes),
+        }
+        .add_to(&mut main);
     }
-    document(&name, &header, &main)
+    HtmlPage { name: &name, header: &header, main: &main }.html()
 }
 
 /// The time of the last tenth of the items as a multiple of the first tenth's.
@@ -90,8 +99,11 @@ fn times(growth: &Growth, groups: &[&[GrowthRow]]) -> Plot {
         name: time.name.to_owned(),
         values,
     });
-    let about = "Times of reads and of the write over the items of a container";
-    let mut plot = over_items(growth, groups, "times-plot", about, y, lines.collect());
+    let caption = PlotCaption {
+        id: "times-plot".to_owned(),
+        about: "Times of reads and of the write over the items of a container".to_owned(),
+    };
+    let mut plot = over_items(growth, groups, caption, y, lines.collect());
     plot.value_text = ms;
     plot
 }
@@ -100,15 +112,17 @@ fn size(growth: &Growth, groups: &[&[GrowthRow]]) -> Plot {
     let values = medians(groups, |row| row.size_bytes as f64 / 1024.0);
     let y = YScale::linear("KiB", values.iter().flatten().copied());
     let line = PlotSeries { class: "ok".to_owned(), name: "size".to_owned(), values };
-    let about = "Size of a record over the items of a container";
-    over_items(growth, groups, "size-plot", about, y, vec![line])
+    let caption = PlotCaption {
+        id: "size-plot".to_owned(),
+        about: "Size of a record over the items of a container".to_owned(),
+    };
+    over_items(growth, groups, caption, y, vec![line])
 }
 
 fn over_items(
     growth: &Growth,
     groups: &[&[GrowthRow]],
-    id: &str,
-    about: &str,
+    caption: PlotCaption,
     y: YScale,
     series: Vec<PlotSeries>,
 ) -> Plot {
@@ -116,13 +130,13 @@ fn over_items(
     let xs: Vec<f64> =
         groups.iter().map(|group| group.last().map_or(0.0, |row| row.item_count as f64)).collect();
     Plot {
-        id: id.to_owned(),
-        about: about.to_owned(),
+        id: caption.id,
+        about: caption.about,
         size: PLOT_SIZE,
         x_texts: xs.iter().map(|items| format!("{} items", grouped(*items, 0))).collect(),
         xs,
         x_range,
-        x_ticks: linear_ticks(x_range.0, x_range.1, 10),
+        x_ticks: linear_ticks(x_range, 10),
         y,
         series,
         cells: Vec::new(),

@@ -1,6 +1,6 @@
 //! Latency over time as a heat map, with the number of operations by latency in each span of the run.
 
-use super::plot::{Cell, PlotSeries, YScale};
+use super::plot::{Cell, PlotCaption, PlotSeries, YScale};
 use super::time_plots::{ms, over_time};
 use crate::measure::{Latencies, OperationStats};
 use crate::report::Results;
@@ -40,9 +40,11 @@ pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
         line("median", "median", |latencies| latencies.median_us),
     ];
     let middles = spans.iter().map(|span| (span.start_s + span.end_s) / 2.0).collect();
-    let about = "Counts of operations by latency over the time of the run".to_owned();
-    let size = (1120.0, 340.0);
-    let mut plot = over_time(results, "heat-map".to_owned(), about, size, middles, y, lines);
+    let caption = PlotCaption {
+        id: "heat-map".to_owned(),
+        about: "Counts of operations by latency over the time of the run".to_owned(),
+    };
+    let mut plot = over_time(results, caption, (1120.0, 340.0), middles, y, lines);
     plot.cells = cells(spans, y.range());
     plot.value_text = ms;
     Some(plot.figure())
@@ -56,6 +58,7 @@ fn cells(spans: &[Span], (low_ms, high_ms): (f64, f64)) -> Vec<Cell> {
     };
     let (done, failed) = (counts(|span| &span.stats), counts(|span| &span.failed));
     let most = done.iter().chain(&failed).flatten().copied().max().unwrap_or(0);
+    let shades = CountShades { most };
     let edge_ms = |row: usize| low_ms * (high_ms / low_ms).powf(row as f64 / ROW_COUNT as f64);
     let mut cells = Vec::new();
     for (counts, is_failed) in [(done, false), (failed, true)] {
@@ -64,7 +67,7 @@ fn cells(spans: &[Span], (low_ms, high_ms): (f64, f64)) -> Vec<Cell> {
                 cells.push(Cell {
                     x: (span.start_s, span.end_s),
                     y: (edge_ms(row), edge_ms(row + 1)),
-                    shade: shade(count, most),
+                    shade: shades.of(count),
                     is_failed,
                 });
             }
@@ -85,14 +88,21 @@ fn counts_of(stats: &OperationStats, (low_ms, high_ms): (f64, f64)) -> [u64; ROW
     counts
 }
 
-/// The shade of a count relative to the greatest count: 1 for a single operation, `SHADE_COUNT` for the
-/// greatest.
-fn shade(count: u64, most: u64) -> usize {
-    if most <= 1 {
-        return SHADE_COUNT;
+/// The shades of counts relative to the greatest count.
+#[derive(Debug, Clone, Copy)]
+struct CountShades {
+    most: u64,
+}
+
+impl CountShades {
+    /// The shade of a count: 1 for a single operation, `SHADE_COUNT` for the greatest count.
+    fn of(self, count: u64) -> usize {
+        if self.most <= 1 {
+            return SHADE_COUNT;
+        }
+        let share = (count as f64).ln() / (self.most as f64).ln();
+        1 + quoit_number::index(quoit_number::rounded(share * (SHADE_COUNT - 1) as f64))
     }
-    let share = (count as f64).ln() / (most as f64).ln();
-    1 + quoit_number::index(quoit_number::rounded(share * (SHADE_COUNT - 1) as f64))
 }
 
 #[cfg(test)]
@@ -131,7 +141,8 @@ mod tests {
 
     #[test]
     fn shades_tell_one_from_many() {
-        assert_eq!([1, 1_000, 1_000_000].map(|count| shade(count, 1_000_000)), [1, 5, SHADE_COUNT]);
-        assert_eq!(shade(1, 1), SHADE_COUNT);
+        let shades = CountShades { most: 1_000_000 };
+        assert_eq!([1, 1_000, 1_000_000].map(|count| shades.of(count)), [1, 5, SHADE_COUNT]);
+        assert_eq!(CountShades { most: 1 }.of(1), SHADE_COUNT);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{Plot, PlotSeries, YScale};
+use super::HtmlPage;
+use super::parts::{self, Section};
+use super::plot::{Plot, PlotCaption, PlotSeries, YScale};
 use super::time_plots::ms;
-use super::{document, parts};
 use crate::output::text::ms_text;
 use crate::plot::{escape, grouped, linear_ticks};
 use crate::report::knee::KneeResults;
@@ -30,18 +31,26 @@ pub(in crate::report) fn draw_knee_page(knee: &KneeResults) -> String {
     ]);
     let hint = "The 99th percentile of all operations together: the median of the samples of each rate, \
                 with the least and the greatest.";
-    main.push_str(&parts::section("latency", "Latency over rate", hint, &latency(knee).figure()));
+    Section { id: "latency", heading: "Latency over rate", hint, content: &latency(knee).figure() }
+        .add_to(&mut main);
     let hint =
         "Where successful operations stay behind those that were due, the server is at its end.";
     let rate = rate(knee).figure();
-    main.push_str(&parts::section("rate", "Successful over offered operations", hint, &rate));
+    Section { id: "rate", heading: "Successful over offered operations", hint, content: &rate }
+        .add_to(&mut main);
     let hint = "Each sample has its files in step-NN. A rate is sampled again until two more samples say \
                 one thing than the other, at most five times; client-bound samples do not count.";
-    main.push_str(&parts::section("rates", "Rates", hint, &table(&knee.rows)));
+    Section { id: "rates", heading: "Rates", hint, content: &table(&knee.rows) }.add_to(&mut main);
     if !knee.notes.is_empty() {
-        main.push_str(&parts::section("notes", "What is missing", "", &parts::list(&knee.notes)));
+        Section {
+            id: "notes",
+            heading: "What is missing",
+            hint: "",
+            content: &parts::list(&knee.notes),
+        }
+        .add_to(&mut main);
     }
-    document(&name, &header, &main)
+    HtmlPage { name: &name, header: &header, main: &main }.html()
 }
 
 fn table(rows: &[KneeRow]) -> String {
@@ -87,8 +96,11 @@ fn latency(knee: &KneeResults) -> Plot {
     ];
     let values = lines.iter().flat_map(|line| line.values.iter().flatten().copied());
     let y = YScale::logarithmic("milliseconds, logarithmic", values);
-    let about = "The 99th percentile over the offered operations a second";
-    let mut plot = over_rates(knee, "latency-plot", about, y, lines);
+    let caption = PlotCaption {
+        id: "latency-plot".to_owned(),
+        about: "The 99th percentile over the offered operations a second".to_owned(),
+    };
+    let mut plot = over_rates(knee, caption, y, lines);
     plot.value_text = ms;
     plot
 }
@@ -98,27 +110,29 @@ fn rate(knee: &KneeResults) -> Plot {
     let y = YScale::linear("operations a second", values.iter().copied());
     let values = values.into_iter().map(Some).collect();
     let line = PlotSeries { class: "ok".to_owned(), name: "successful".to_owned(), values };
-    let about = "Successful over offered operations a second";
-    over_rates(knee, "rate-plot", about, y, vec![line])
+    let caption = PlotCaption {
+        id: "rate-plot".to_owned(),
+        about: "Successful over offered operations a second".to_owned(),
+    };
+    over_rates(knee, caption, y, vec![line])
 }
 
 fn over_rates(
     knee: &KneeResults,
-    id: &str,
-    about: &str,
+    caption: PlotCaption,
     y: YScale,
     series: Vec<PlotSeries>,
 ) -> Plot {
     let x_range = knee.rate_range();
     let xs: Vec<f64> = knee.rows.iter().map(|row| row.offered_per_s).collect();
     Plot {
-        id: id.to_owned(),
-        about: about.to_owned(),
+        id: caption.id,
+        about: caption.about,
         size: PLOT_SIZE,
         x_texts: xs.iter().map(|rate| format!("at {} op/s", grouped(*rate, 1))).collect(),
         xs,
         x_range,
-        x_ticks: linear_ticks(x_range.0, x_range.1, 10),
+        x_ticks: linear_ticks(x_range, 10),
         y,
         series,
         cells: Vec::new(),

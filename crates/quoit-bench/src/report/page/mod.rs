@@ -26,6 +26,7 @@ pub(crate) use self::campaign::{
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
 pub(super) use self::knee::draw_knee_page;
+use self::parts::Section;
 use self::spectrum::Line;
 use super::attempt_rows::attempt_rows;
 use super::course::{course, seconds};
@@ -90,32 +91,57 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     main.push_str(&errors_section(results));
     if let Some(environment) = &environment {
         let html = parts::environment(environment);
-        main.push_str(&parts::section("setup", "Setup", "", &html));
+        Section { id: "setup", heading: "Setup", hint: "", content: &html }.add_to(&mut main);
     }
     let files = configuration::read(&results.directory, environment.as_ref());
     if !files.is_empty() {
-        main.push_str(&parts::section("configuration", "Configuration", "", &parts::files(&files)));
+        Section {
+            id: "configuration",
+            heading: "Configuration",
+            hint: "",
+            content: &parts::files(&files),
+        }
+        .add_to(&mut main);
     }
     if !notes.is_empty() {
-        main.push_str(&parts::section("notes", "What is missing", "", &parts::list(&notes)));
+        Section {
+            id: "notes",
+            heading: "What is missing",
+            hint: "",
+            content: &parts::list(&notes),
+        }
+        .add_to(&mut main);
     }
     let header = header(results, summary.as_ref());
-    Ok(document(&directory_name(&results.directory), &header, &main))
+    Ok(HtmlPage { name: &directory_name(&results.directory), header: &header, main: &main }.html())
 }
 
-fn document(name: &str, header: &str, main: &str) -> String {
-    let (name, chart_css) = (escape(name), palette::chart_css());
-    let version = env!("CARGO_PKG_VERSION");
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{name} - Quoit bench</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <style>\n{chart_css}{STYLE}</style>\n</head>\n<body>\n<div class=\"wrap\">\n\
-         {header}<main>\n{main}</main>\n\
-         <footer>Drawn by quoit bench {version} from the tables in the run's directory.</footer>\n\
-         </div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-    )
+/// An HTML document.
+struct HtmlPage<'a> {
+    /// Name in the title, not escaped yet.
+    name: &'a str,
+    /// The element `header`.
+    header: &'a str,
+    /// The elements within `main`.
+    main: &'a str,
+}
+
+impl HtmlPage<'_> {
+    fn html(&self) -> String {
+        let Self { name, header, main } = self;
+        let (name, chart_css) = (escape(name), palette::chart_css());
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{name} - Quoit bench</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+             <style>\n{chart_css}{STYLE}</style>\n</head>\n<body>\n<div class=\"wrap\">\n\
+             {header}<main>\n{main}</main>\n\
+             <footer>Drawn by quoit bench {version} from the tables in the run's directory.</footer>\n\
+             </div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+        )
+    }
 }
 
 /// The summary of the run, if the run left one that can be read.
@@ -250,7 +276,13 @@ fn client_bound() -> String {
     let text = "A thread of the load generator had no processor time left for a large part of the run: rates \
                 and latencies are those of the client, not of the server. Give it more cores \
                 (client_threads), a machine of its own, or ask for less.";
-    let html = parts::section("client-bound", "The load generator was the limit", text, "");
+    let html = Section {
+        id: "client-bound",
+        heading: "The load generator was the limit",
+        hint: text,
+        content: "",
+    }
+    .html();
     html.replacen("<section", "<section class=\"notice\"", 1)
 }
 
@@ -265,11 +297,9 @@ fn stalls_section(summary: Option<&RunSummary>) -> String {
     let texts: Vec<String> = stalls.iter().take(STALLS_SHOWN_MAX).map(Stall::text).collect();
     let hint = "Times in which no operation succeeded, the longest first. In a closed loop the \
                 percentiles do not show them, since no operations begin while they last.";
-    parts::section("stalls", "Stalls", hint, &parts::list(&texts)).replacen(
-        "<section",
-        "<section class=\"notice\"",
-        1,
-    )
+    Section { id: "stalls", heading: "Stalls", hint, content: &parts::list(&texts) }
+        .html()
+        .replacen("<section", "<section class=\"notice\"", 1)
 }
 
 fn breakdown_section(own: Option<&OwnParts>, figures: &[Figures]) -> String {
@@ -298,7 +328,7 @@ fn breakdown_section(own: Option<&OwnParts>, figures: &[Figures]) -> String {
     if let Some(plot) = spectrum::spectrum("breakdown", &lines) {
         html.push_str(&plot.figure());
     }
-    parts::section("breakdown", "Where the time went", hint, &html)
+    Section { id: "breakdown", heading: "Where the time went", hint, content: &html }.html()
 }
 
 fn operations_section(figures: &[Figures], noise_floor: &Latencies) -> String {
@@ -322,7 +352,13 @@ fn operations_section(figures: &[Figures], noise_floor: &Latencies) -> String {
              server.",
         );
     }
-    parts::section("operations", "Operations", &hint, &parts::operations(figures, noise_floor))
+    Section {
+        id: "operations",
+        heading: "Operations",
+        hint: &hint,
+        content: &parts::operations(figures, noise_floor),
+    }
+    .html()
 }
 
 /// Says that a point stands for several rows, if it does. `rest` is appended to the sentence.
@@ -336,7 +372,8 @@ fn thinned_text(results: &Results, rest: &str) -> String {
 fn throughput_section(results: &Results) -> String {
     let hint = format!("Successful and failed operations a second.{}", thinned_text(results, ""));
     let figure = time_plots::throughput(results).figure();
-    parts::section("throughput", "Throughput over time", &hint, &figure)
+    Section { id: "throughput", heading: "Throughput over time", hint: &hint, content: &figure }
+        .html()
 }
 
 fn latency_section(results: &Results) -> Result<String, ReportError> {
@@ -359,7 +396,7 @@ fn latency_section(results: &Results) -> Result<String, ReportError> {
     if plots.is_empty() {
         html = "<p class=\"quiet\">No operation succeeded.</p>\n".to_owned();
     }
-    Ok(parts::section("latency", "Latency over time", &hint, &html))
+    Ok(Section { id: "latency", heading: "Latency over time", hint: &hint, content: &html }.html())
 }
 
 fn heat_map_section(results: &Results) -> Result<String, ReportError> {
@@ -368,7 +405,7 @@ fn heat_map_section(results: &Results) -> Result<String, ReportError> {
     let hint = "How many operations took how long. The darkest shade is that of the most, the lightest \
                 that of a single one, on a logarithmic scale. Failed operations are red, at the time after \
                 which they failed. Where a column is empty, no operation ended.";
-    Ok(parts::section("heat-map", "Latency as a heat map", hint, &figure))
+    Ok(Section { id: "heat-map", heading: "Latency as a heat map", hint, content: &figure }.html())
 }
 
 fn periods_section(results: &Results) -> Result<String, ReportError> {
@@ -386,7 +423,13 @@ fn periods_section(results: &Results) -> Result<String, ReportError> {
     if let Some(text) = Steadiness::of(results).text() {
         let _ = write!(hint, " {text}.");
     }
-    Ok(parts::section("periods", "Periods", &hint, &parts::periods(&periods)))
+    Ok(Section {
+        id: "periods",
+        heading: "Periods",
+        hint: &hint,
+        content: &parts::periods(&periods),
+    }
+    .html())
 }
 
 fn spectrum_section(figures: &[Figures]) -> String {
@@ -411,7 +454,7 @@ fn spectrum_section(figures: &[Figures]) -> String {
                 .to_owned()
         }
     };
-    parts::section("spectrum", "Latency by percentile", &hint, &html)
+    Section { id: "spectrum", heading: "Latency by percentile", hint: &hint, content: &html }.html()
 }
 
 fn errors_section(results: &Results) -> String {
@@ -419,5 +462,6 @@ fn errors_section(results: &Results) -> String {
         return String::new();
     }
     let hint = "Over the entire run: {{label, operation}, reason} as Erlang writes it.";
-    parts::section("errors", "Errors", hint, &parts::errors(&results.errors))
+    Section { id: "errors", heading: "Errors", hint, content: &parts::errors(&results.errors) }
+        .html()
 }

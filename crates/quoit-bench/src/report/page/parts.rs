@@ -14,16 +14,35 @@ use crate::report::results::ErrorCount;
 /// Maximum number of kinds of errors that are listed.
 const ERRORS_SHOWN_MAX: usize = 20;
 
-/// A section with a heading and an explanation.
-pub(super) fn section(id: &str, heading: &str, hint: &str, content: &str) -> String {
-    let hint = match hint {
-        "" => String::new(),
-        hint => format!("<p class=\"hint\">{}</p>\n", escape(hint)),
-    };
-    format!(
-        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n{hint}{content}</section>\n",
-        escape(heading)
-    )
+/// A section of the page.
+pub(super) struct Section<'a> {
+    /// Identifier of the heading, unique within the page.
+    pub(super) id: &'a str,
+    pub(super) heading: &'a str,
+    /// An explanation below the heading; may be empty.
+    pub(super) hint: &'a str,
+    /// HTML elements.
+    pub(super) content: &'a str,
+}
+
+impl Section<'_> {
+    /// Appends the section to the HTML of a page.
+    pub(super) fn add_to(&self, html: &mut String) {
+        html.push_str(&self.html());
+    }
+
+    /// The section as HTML.
+    pub(super) fn html(&self) -> String {
+        let Self { id, heading, hint, content } = self;
+        let hint = match *hint {
+            "" => String::new(),
+            hint => format!("<p class=\"hint\">{}</p>\n", escape(hint)),
+        };
+        format!(
+            "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n{hint}{content}</section>\n",
+            escape(heading)
+        )
+    }
 }
 
 /// A row of large figures, each with a name, a value and a unit.
@@ -54,7 +73,8 @@ pub(super) fn operations(figures: &[Figures], noise_floor: &Latencies) -> String
         let attempts = figures.attempts.filter(|_| figures.count > 0);
         let latencies = attempts.map_or(figures.latencies, |attempts| attempts.latencies);
         let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
-        latency_cells(&mut html, &latencies, bounds, noise_floor.noisy_figures(&latencies));
+        let noisy = noise_floor.noisy_figures(&latencies);
+        latency_cells(&mut html, &latencies, LatencyMarks { bounds, noisy });
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"
@@ -66,7 +86,7 @@ pub(super) fn distributions(rows: &[(String, Latencies)]) -> String {
     for (name, latencies) in rows {
         let _ = write!(html, "<tr><td>{}</td>", escape(name));
         number(&mut html, latencies.count as f64, &grouped(latencies.count as f64, 0));
-        latency_cells(&mut html, latencies, [false; 7], [false; 7]);
+        latency_cells(&mut html, latencies, LatencyMarks::default());
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"
@@ -90,7 +110,7 @@ pub(super) fn periods(periods: &[Span]) -> String {
         number(&mut html, count, &grouped(count, 0));
         number(&mut html, rate, &grouped(rate, 1));
         number(&mut html, failed, &grouped(failed, 0));
-        latency_cells(&mut html, &latencies, bounds, [false; 7]);
+        latency_cells(&mut html, &latencies, LatencyMarks { bounds, noisy: [false; 7] });
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"
@@ -105,7 +125,17 @@ fn table_head(first: &[&str]) -> String {
     html + "</tr></thead>\n<tbody>\n"
 }
 
-fn latency_cells(html: &mut String, latencies: &Latencies, bounds: [bool; 7], noisy: [bool; 7]) {
+/// Remarks about the figures of latencies, in their order.
+#[derive(Clone, Copy, Default)]
+struct LatencyMarks {
+    /// True for figures that are only lower bounds.
+    bounds: [bool; 7],
+    /// True for figures within the noise of the load generator.
+    noisy: [bool; 7],
+}
+
+fn latency_cells(html: &mut String, latencies: &Latencies, marks: LatencyMarks) {
+    let LatencyMarks { bounds, noisy } = marks;
     for ((us, is_bound), is_noisy) in latencies.figures_us().into_iter().zip(bounds).zip(noisy) {
         if latencies.count == 0 {
             number(html, 0.0, "-");

@@ -44,6 +44,14 @@ pub(super) struct Cell {
     pub(super) is_failed: bool,
 }
 
+/// The identifier and the description of a plot.
+pub(super) struct PlotCaption {
+    /// See [`Plot::id`].
+    pub(super) id: String,
+    /// See [`Plot::about`].
+    pub(super) about: String,
+}
+
 /// A plot of lines over common values of x.
 pub(super) struct Plot {
     /// Identifier of the plot, unique within the page.
@@ -99,14 +107,13 @@ impl YScale {
 
     fn axis(&self, frame: Frame) -> Axis {
         let positions = (frame.bottom, frame.top);
-        let (low, high) = self.range;
         if self.is_logarithmic {
             let scale = Scale::logarithmic(self.range, positions);
-            Axis { scale, ticks: log_ticks(low, high), has_labels: true }
+            Axis { scale, ticks: log_ticks(self.range), has_labels: true }
         } else {
             let scale = Scale::linear(self.range, positions);
             let count = quoit_number::index(quoit_number::whole(frame.height() / 40.0));
-            Axis { scale, ticks: linear_ticks(low, high, count), has_labels: true }
+            Axis { scale, ticks: linear_ticks(self.range, count), has_labels: true }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Resource use of the servers over time, on the time axis of the latencies.
 
-use super::parts;
-use super::plot::{Plot, PlotSeries, YScale};
+use super::parts::Section;
+use super::plot::{Plot, PlotCaption, PlotSeries, YScale};
 use super::time_plots::over_time;
 use crate::output::text::size_text;
 use crate::plot::{escape, grouped};
@@ -29,7 +29,7 @@ pub(super) fn section(results: &Results, servers: &Servers) -> String {
         );
     }
     html.push_str("</div>\n");
-    parts::section("servers", "Servers", &hint, &html)
+    Section { id: "servers", heading: "Servers", hint: &hint, content: &html }.html()
 }
 
 fn per_operation_text(per_operation: &PerOperation) -> String {
@@ -55,7 +55,10 @@ fn plot(results: &Results, servers: &Servers, column: usize) -> Plot {
         values.iter().map(|value| value.map(|value| value / unit)).collect()
     };
     let values: Vec<Vec<Option<f64>>> = servers.columns[column].iter().map(in_unit).collect();
-    let about = format!("{} of each server over the time of the run", COLUMNS[column].heading);
+    let caption = PlotCaption {
+        id: format!("server-{}", COLUMNS[column].name),
+        about: format!("{} of each server over the time of the run", COLUMNS[column].heading),
+    };
     let series =
         servers.names.iter().zip(&values).enumerate().map(|(place, (name, values))| PlotSeries {
             class: format!("op{}", place % COLOUR_COUNT),
@@ -63,10 +66,9 @@ fn plot(results: &Results, servers: &Servers, column: usize) -> Plot {
             values: values.clone(),
         });
     let y = YScale::linear("", values.iter().flatten().flatten().copied());
-    let id = format!("server-{}", COLUMNS[column].name);
     let size = (552.0, 230.0);
     let xs = servers.elapsed_s.clone();
-    let mut plot = over_time(results, id, about, size, xs, y, series.collect());
+    let mut plot = over_time(results, caption, size, xs, y, series.collect());
     plot.value_text = |value| grouped(value, if value < 100.0 { 2 } else { 0 });
     plot
 }

@@ -1,6 +1,6 @@
 //! Plots over the time of the run.
 
-use super::plot::{Plot, PlotSeries, YScale};
+use super::plot::{Plot, PlotCaption, PlotSeries, YScale};
 use crate::output::text::{clock_text, ms_text};
 use crate::plot::{Tick, grouped, linear_ticks};
 use crate::report::results::{Column, LatencyRow, OperationRows};
@@ -40,8 +40,11 @@ pub(super) fn throughput(results: &Results) -> Plot {
         lines.push(series("error", "failed", failed));
     }
     let elapsed_s = rows.iter().map(|row| row.elapsed_s).collect();
-    let about = "Operations a second over the time of the run".to_owned();
-    over_time(results, "throughput".to_owned(), about, (1120.0, 250.0), elapsed_s, y, lines)
+    let caption = PlotCaption {
+        id: "throughput".to_owned(),
+        about: "Operations a second over the time of the run".to_owned(),
+    };
+    over_time(results, caption, (1120.0, 250.0), elapsed_s, y, lines)
 }
 
 /// A plot for each operation that has latencies, all on a common scale.
@@ -71,10 +74,12 @@ pub(super) fn latencies<'a>(
                 .map(|row| (row.count > 0.0).then(|| column.value_ms(row)))
                 .collect(),
         });
-        let about = format!("Latencies of {name} over the time of the run, in milliseconds");
+        let caption = PlotCaption {
+            id: format!("latency-{index}"),
+            about: format!("Latencies of {name} over the time of the run, in milliseconds"),
+        };
         let elapsed_s = rows.iter().map(|row| row.elapsed_s).collect();
-        let id = format!("latency-{index}");
-        let mut plot = over_time(results, id, about, size, elapsed_s, y, lines.into());
+        let mut plot = over_time(results, caption, size, elapsed_s, y, lines.into());
         plot.value_text = ms;
         (name, plot)
     });
@@ -89,8 +94,7 @@ pub(super) fn ms(ms: f64) -> String {
 /// A plot of lines over the time of the run.
 pub(super) fn over_time(
     results: &Results,
-    id: String,
-    about: String,
+    caption: PlotCaption,
     size: (f64, f64),
     elapsed_s: Vec<f64>,
     y: YScale,
@@ -98,8 +102,8 @@ pub(super) fn over_time(
 ) -> Plot {
     let x_range = results.elapsed_range_s();
     Plot {
-        id,
-        about,
+        id: caption.id,
+        about: caption.about,
         size,
         x_texts: elapsed_s.iter().map(|s| format!("at {}", moment_text(*s))).collect(),
         xs: elapsed_s,
@@ -120,10 +124,11 @@ fn moment_text(seconds: f64) -> String {
 }
 
 /// Ticks at round times of a clock. A run of a few seconds gets fractions of seconds.
-fn clock_ticks((low, high): (f64, f64), count_max: usize) -> Vec<Tick> {
+fn clock_ticks(range: (f64, f64), count_max: usize) -> Vec<Tick> {
+    let (low, high) = range;
     let least = (high - low) / count_max.max(1) as f64;
     if least < 1.0 {
-        return linear_ticks(low, high, count_max)
+        return linear_ticks(range, count_max)
             .into_iter()
             .map(|tick| Tick { label: format!("{} s", tick.label), ..tick })
             .collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::parts;
+use super::parts::{self, Section};
 use crate::plot::{escape, grouped};
 use crate::verify::VerifyReport;
 
@@ -47,7 +47,7 @@ pub(super) fn section(report: &VerifyReport) -> String {
     let facts: Vec<(String, String)> =
         facts.into_iter().map(|(name, text)| (name.to_owned(), text)).chain(faults).collect();
     let html = parts::facts(&facts) + &cases(report);
-    let html = parts::section("verification", "Verification", hint, &html);
+    let html = Section { id: "verification", heading: "Verification", hint, content: &html }.html();
     match report.is_clean() {
         true => html,
         false => html.replacen("<section", "<section class=\"notice\"", 1),

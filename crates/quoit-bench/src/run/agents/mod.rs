@@ -18,7 +18,7 @@ use super::members::RunMembers;
 use super::{RunEnd, RunError};
 use crate::config::{AgentPlan, Config};
 use crate::link::{ClockReading, LinkError, ShareResult};
-use crate::measure::{Collector, Gaps, ThreadLoad};
+use crate::measure::{Collector, CollectorSize, Gaps, ThreadLoad};
 use crate::share::Share;
 
 /// Time between sending the start time to the agents and the start: enough for a message to travel around the
@@ -65,7 +65,10 @@ impl LedAgents {
         let agents: Vec<LedAgent> = (0..count).zip(&plan.addresses).map(agent).collect();
         Ok(Self {
             control: Control::new(),
-            collector: Collector::new(agents.len(), operation_count),
+            collector: Collector::new(CollectorSize {
+                thread_count: agents.len(),
+                operation_count,
+            }),
             agents: Mutex::new(agents),
         })
     }
