@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::parser::{Problem, SyntaxError};
+use super::syntax_error::{Problem, SyntaxError};
 
 /// A position in a file: line and column, both from 1, counted in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod parser;
 mod positions;
 mod print;
 mod repair;
+mod syntax_error;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +17,13 @@ use std::cmp::Ordering;
 
 pub use lexer::Position;
 pub(crate) use parser::text_of;
-pub use parser::{LocatedTerm, NESTING_DEPTH_MAX, Problem, SyntaxError, parse_bytes, parse_terms};
+pub use parser::{LocatedTerm, parse_bytes, parse_terms};
 pub use positions::Positions;
 pub(crate) use repair::{is_left_out, left_out_remark, parse_bytes_with_repair, parse_with_repair};
+pub use syntax_error::{Problem, SyntaxError};
+
+/// Maximum nesting of tuples, lists and maps. It limits the use of the stack.
+pub const NESTING_DEPTH_MAX: usize = 200;
 
 /// One Erlang term.
 ///

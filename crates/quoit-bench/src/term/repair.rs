@@ -1,6 +1,7 @@
 //! Repair of configurations that were copied from a mail or a web page, for two kinds of damage.
 
-use super::parser::{LocatedTerm, SyntaxError, parse_terms, text_of};
+use super::parser::{LocatedTerm, parse_terms, text_of};
+use super::syntax_error::SyntaxError;
 use super::{Position, Term};
 
 /// The value that replaces `[ ... ]`, which pages write to leave something out.

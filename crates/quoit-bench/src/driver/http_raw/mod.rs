@@ -1,8 +1,8 @@
 //! The driver of Riak's object HTTP API, with the requests that basho_bench makes.
 
 mod plan;
+mod requests;
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::disconnect::DisconnectTimer;
-use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
+use super::http_link::{HttpLink, Method, SEGMENT, append_to_path};
 use super::inputs::acknowledge;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
-use crate::http::{HttpRequest, Response, ResponseContent, multipart};
 use crate::keygen::Exhausted;
 use crate::random::mix;
 use crate::term::Term;
-use crate::verify::{Context, Read};
+use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 use plan::{HttpRawPlan, read_plan, write_path};
 
@@ -198,14 +197,6 @@ impl HttpRaw {
     }
 }
 
-/// The parts of a GET's answer that the driver keeps.
-struct HttpRawAnswer {
-    /// True if the answer had a vector clock to send back.
-    has_vclock: bool,
-    /// The causal context of the values that were read, if the run verifies.
-    context: Option<Context>,
-}
-
 /// Reasons why an operation did not complete.
 #[derive(Debug)]
 enum HttpObstacle {
@@ -224,18 +215,6 @@ impl From<Term> for HttpObstacle {
 impl From<Exhausted> for HttpObstacle {
     fn from(_: Exhausted) -> Self {
         Self::Exhausted
-    }
-}
-
-/// The values of an answer: none, one, or the parts of a multipart body.
-fn values_of(status: u16, content: ResponseContent<'_>) -> Result<Vec<&[u8]>, Term> {
-    match status {
-        200 => Ok(vec![content.body]),
-        300 => multipart::values_of(content).map_err(|error| {
-            let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
-            Term::Tuple(vec![Term::atom("get"), Term::Tuple(reason.into())])
-        }),
-        _ => Ok(Vec::new()),
     }
 }
 
@@ -334,97 +313,6 @@ impl HttpRaw {
                 Ok(())
             }
         }
-    }
-
-    /// Gets the current path. A complete answer ends the read that is verified.
-    async fn get(
-        &mut self,
-        plan: &HttpRawPlan,
-        target: usize,
-        wanted: &[u16],
-        read: &mut Option<Read>,
-    ) -> Result<HttpRawAnswer, Term> {
-        self.start_head(plan, target, Method::Get);
-        if plan.is_verified {
-            self.head.extend_from_slice(b"Accept: multipart/mixed, */*;q=0.5\r\n");
-        }
-        self.head.extend_from_slice(b"\r\n");
-        let Response { status, has_vclock } = self.request(plan, target, Method::Get, &[]).await?;
-        let mut context = None;
-        if matches!(status, 200 | 300 | 404) && read.is_some() {
-            let values = values_of(status, self.links[target].content())?;
-            context = read.take().map(|read| read.found(values));
-        }
-        if status == 404 && !wanted.contains(&404) {
-            let url = self.url(plan, target);
-            return Err(Term::Tuple(vec![Term::atom("not_found"), Term::String(url)]));
-        }
-        check_status(status, wanted)?;
-        Ok(HttpRawAnswer { has_vclock: has_vclock && status != 404, context })
-    }
-
-    /// Sends a value to the current path with PUT or POST.
-    async fn store(
-        &mut self,
-        plan: &HttpRawPlan,
-        target: usize,
-        method: Method,
-        with_vclock: bool,
-        value: &[u8],
-    ) -> Result<(), Term> {
-        self.start_head(plan, target, method);
-        self.push_client_id();
-        if with_vclock {
-            self.head.extend_from_slice(b"X-Riak-Vclock: ");
-            self.head.extend_from_slice(self.links[target].vclock());
-            self.head.extend_from_slice(b"\r\n");
-        }
-        self.head.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
-        write!(self.head, "Content-Length: {}\r\n\r\n", value.len())
-            .expect("writing to a vector does not fail");
-        let response = self.request(plan, target, method, value).await?;
-        let wanted: &[u16] = if method == Method::Post { &[201, 204] } else { &[204] };
-        check_status(response.status, wanted)
-    }
-
-    async fn delete(&mut self, plan: &HttpRawPlan, target: usize) -> Result<(), Term> {
-        self.start_head(plan, target, Method::Delete);
-        self.push_client_id();
-        self.head.extend_from_slice(b"\r\n");
-        let response = self.request(plan, target, Method::Delete, &[]).await?;
-        check_status(response.status, &[204, 404])
-    }
-
-    fn start_head(&mut self, plan: &HttpRawPlan, target: usize, method: Method) {
-        self.head.clear();
-        self.head.extend_from_slice(method.token().as_bytes());
-        self.head.extend_from_slice(&self.path);
-        self.head.extend_from_slice(b" HTTP/1.1\r\n");
-        self.head.extend_from_slice(&plan.common_headers[target]);
-    }
-
-    fn push_client_id(&mut self) {
-        self.head.extend_from_slice(b"X-Riak-ClientId: ");
-        self.head.extend_from_slice(self.client_id.as_bytes());
-        self.head.extend_from_slice(b"\r\n");
-    }
-
-    /// Sends the request whose head is `self.head`.
-    async fn request(
-        &mut self,
-        plan: &HttpRawPlan,
-        target: usize,
-        method: Method,
-        body: &[u8],
-    ) -> Result<Response, Term> {
-        let link = &mut self.links[target];
-        let request = HttpRequest { head: &self.head, body };
-        link.request(&plan.targets[target], plan.timeout, method, request).await
-    }
-
-    fn url(&self, plan: &HttpRawPlan, target: usize) -> String {
-        let path = String::from_utf8_lossy(&self.path);
-        format!("http://{}{path}", plan.targets[target])
     }
 }
 

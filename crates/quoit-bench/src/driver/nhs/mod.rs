@@ -4,9 +4,11 @@
 //! the time until a document arrives in a second, replicated cluster.
 
 mod background;
+mod documents;
 mod keys;
 mod plan;
 mod prepare;
+mod records;
 #[cfg(test)]
 mod tests;
 
@@ -14,24 +16,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quoit_client::wire::messages::{
-    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPair, RpbPutReq, RpbPutResp,
-};
-use rand::Rng as _;
+use quoit_client::wire::messages::{RpbContent, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
 use rand::rngs::StdRng;
-use tokio::time::{Instant, timeout_at};
 
 use self::background::{AskedCluster, Background, BackgroundQuery};
-use self::keys::{WorkerIdentity, pick};
+use self::keys::WorkerIdentity;
 use self::plan::NhsPlan;
 use super::both_targets::target_of;
-use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
-use super::indexes::{self, DateForm};
-use super::pb_link::{CallError, PbLink, Reconnects, kept_metadata};
+use super::http_link::HttpLink;
+use super::indexes;
+use super::pb_link::{PbLink, Reconnects};
 use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError, Target};
-use crate::http::HttpRequest;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -254,163 +251,6 @@ impl Driver for Nhs {
 }
 
 impl Nhs {
-    fn record_key(&self, plan: &NhsPlan, number: u64) -> Bytes {
-        self.identity.key(number, plan.records.order).into()
-    }
-
-    fn document_key(&self, plan: &NhsPlan, number: u64) -> Bytes {
-        self.identity.key(number, plan.document_order).into()
-    }
-
-    async fn get_record(&mut self, plan: &NhsPlan, inputs: &mut Inputs) -> Result<(), Term> {
-        let number = pick(inputs.random(), self.record_count);
-        let key = self.record_key(plan, number);
-        let answer = self.get(plan, &plan.record_bucket.name, key.clone()).await?;
-        if answer.content.is_empty() { Err(not_found(&key)) } else { Ok(()) }
-    }
-
-    async fn get_record_by_http(
-        &mut self,
-        plan: &NhsPlan,
-        inputs: &mut Inputs,
-    ) -> Result<(), Term> {
-        let number = pick(inputs.random(), self.record_count);
-        let mut head = b"GET /buckets/".to_vec();
-        append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
-        head.extend_from_slice(b"/keys/");
-        head.extend_from_slice(&self.record_key(plan, number));
-        self.request(plan, head, "", &[200]).await
-    }
-
-    /// Reads a key over HTTP and makes the server compare its hash trees. A missing key is not an error.
-    async fn force_exchange(&mut self, plan: &NhsPlan, key: &[u8]) -> Result<(), Term> {
-        let mut head = b"GET /buckets/".to_vec();
-        append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
-        head.extend_from_slice(b"/keys/");
-        append_to_path(&mut head, key, SEGMENT);
-        self.request(plan, head, "?force_aae=true", &[200, 404]).await
-    }
-
-    /// Queries an index of the records. Any result is a success.
-    async fn query(&mut self, plan: &NhsPlan, query: &str) -> Result<(), Term> {
-        let mut head = b"GET /buckets/".to_vec();
-        append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
-        self.request(plan, head, &format!("/index/{query}"), &[200]).await
-    }
-
-    /// Sends a request. `head` is its beginning and `rest` the remainder of its path. Checks the status.
-    async fn request(
-        &mut self,
-        plan: &NhsPlan,
-        mut head: Vec<u8>,
-        rest: &str,
-        wanted: &[u16],
-    ) -> Result<(), Term> {
-        let end = format!("{rest} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target);
-        head.extend_from_slice(end.as_bytes());
-        let (target, timeout) = (&self.http_target, plan.http_timeout);
-        let request = HttpRequest { head: &head, body: &[] };
-        let response = self.http.request(target, timeout, Method::Get, request).await?;
-        check_status(response.status, wanted)
-    }
-
-    /// Adds a record or updates an existing one. The more records exist, the more likely is an update.
-    async fn update_record(
-        &mut self,
-        plan: &NhsPlan,
-        inputs: &mut Inputs,
-        value: Bytes,
-        with_indexes: bool,
-    ) -> Result<(), Term> {
-        let bucket = &plan.record_bucket.name;
-        if inputs.random().uniform(plan.records.count_max) > self.record_count {
-            let key = self.record_key(plan, self.record_count + 1);
-            let indexes = indexes_if(with_indexes, plan, inputs).unwrap_or_default();
-            let content = RpbContent { value, indexes, ..RpbContent::default() };
-            self.put(plan, bucket, key, None, content).await?;
-            self.record_count += 1;
-            return Ok(());
-        }
-        let number = pick(inputs.random(), self.record_count);
-        let key = self.record_key(plan, number);
-        let answer = self.get(plan, bucket, key.clone()).await?;
-        let Some(first) = answer.content.into_iter().next() else { return Err(not_found(&key)) };
-        let mut content = RpbContent { value, ..kept_metadata(first) };
-        if let Some(indexes) = indexes_if(with_indexes, plan, inputs) {
-            content.indexes = indexes;
-        }
-        self.put(plan, bucket, key, answer.vclock, content).await
-    }
-
-    async fn update_generated(
-        &mut self,
-        plan: &NhsPlan,
-        key: Bytes,
-        inputs: &mut Inputs,
-        value: Bytes,
-    ) -> Result<(), Term> {
-        let bucket = &plan.record_bucket.name;
-        let answer = self.get(plan, bucket, key.clone()).await?;
-        let kept = answer.content.into_iter().next().map(kept_metadata).unwrap_or_default();
-        let indexes =
-            indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits);
-        let content = RpbContent { value, indexes, ..kept };
-        self.put(plan, bucket, key, answer.vclock, content).await
-    }
-
-    /// Writes the next document. With `with_check`, and if the second cluster is connected, waits until it
-    /// arrives there.
-    async fn put_document(&mut self, plan: &NhsPlan, with_check: bool) -> Result<(), Term> {
-        let key = self.document_key(plan, self.next_document);
-        let bucket = &plan.document_bucket.name;
-        let indexes = vec![indexes::last_modified()];
-        let content = RpbContent { value: self.document(plan), indexes, ..RpbContent::default() };
-        self.put(plan, bucket, key.clone(), None, content).await?;
-        self.next_document += 1;
-        match &mut self.repl {
-            Some(repl) if with_check => wait_for_copy(repl, plan, bucket, key).await,
-            _ => Ok(()),
-        }
-    }
-
-    async fn put_in_long_bucket(&mut self, plan: &NhsPlan) -> Result<(), Term> {
-        let key = self.document_key(plan, self.next_document);
-        let bucket = Bytes::from_static(self.long_bucket.as_bytes());
-        let content = RpbContent { value: self.document(plan), ..RpbContent::default() };
-        self.put(plan, &bucket, key, None, content).await?;
-        self.next_document += 1;
-        Ok(())
-    }
-
-    /// Reads a random document after the oldest one. It may be the next one to be written, which does not
-    /// exist yet.
-    async fn get_document(&mut self, plan: &NhsPlan, inputs: &mut Inputs) -> Result<(), Term> {
-        let count = self.next_document - self.oldest_document;
-        let number = self.oldest_document + inputs.random().uniform(count.max(1));
-        let key = self.document_key(plan, number);
-        self.get(plan, &plan.document_bucket.name, key).await.map(drop)
-    }
-
-    /// Deletes the oldest document. A document whose deletion fails is not tried again.
-    async fn delete_document(&mut self, plan: &NhsPlan) -> Result<(), Term> {
-        if self.oldest_document == self.next_document {
-            return Ok(());
-        }
-        let key = self.document_key(plan, self.oldest_document);
-        self.oldest_document += 1;
-        let bucket = plan.document_bucket.name.clone();
-        let request = RpbDelReq { bucket, key, ..RpbDelReq::default() };
-        self.ready(plan).await?;
-        let RpbDelResp {} = self.pb.link().call(&request, plan.pb_timeout).await?;
-        Ok(())
-    }
-
-    fn document(&mut self, plan: &NhsPlan) -> Bytes {
-        let mut bytes = vec![0; plan.document_bytes];
-        self.strong.fill_bytes(&mut bytes);
-        bytes.into()
-    }
-
     /// Reconnects if an earlier operation lost the connection.
     async fn ready(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         if self.pb.is_down() {
@@ -456,38 +296,4 @@ fn draws_key(operation: NhsOperation) -> bool {
 
 fn not_found(key: &Bytes) -> Term {
     Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())])
-}
-
-fn indexes_if(with_indexes: bool, plan: &NhsPlan, inputs: &mut Inputs) -> Option<Vec<RpbPair>> {
-    with_indexes
-        .then(|| indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits))
-}
-
-/// Reads a key from the second cluster, without pauses, until it is there. This delay is what the operation
-/// measures. Fails with `repl_timeout` after `fold_timeout`.
-async fn wait_for_copy(
-    repl: &mut PbLink,
-    plan: &NhsPlan,
-    bucket: &Bytes,
-    key: Bytes,
-) -> Result<(), Term> {
-    let give_up_at = Instant::now() + plan.fold_timeout;
-    let mut reconnects = Reconnects::within(plan.fold_timeout);
-    let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
-    loop {
-        let left = give_up_at.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Term::atom("repl_timeout"));
-        }
-        if repl.is_down() {
-            // An error means that the time is up, which the next iteration detects.
-            let _ = timeout_at(give_up_at, repl.reconnect(&mut reconnects)).await;
-            continue;
-        }
-        let answer: Result<RpbGetResp, CallError> =
-            repl.call(&request, plan.pb_timeout.min(left)).await;
-        if answer.is_ok_and(|answer| !answer.content.is_empty()) {
-            return Ok(());
-        }
-    }
 }

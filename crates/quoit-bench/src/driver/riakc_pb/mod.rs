@@ -3,6 +3,8 @@
 mod data_types;
 mod drawn_indexes;
 mod jobs;
+mod obstacle;
+mod operation;
 mod plan;
 mod queries;
 
@@ -16,7 +18,8 @@ use quoit_client::wire::messages::{
 use tokio::time::Instant;
 
 use self::data_types::DataTypeOperation;
-use self::jobs::JobOperation;
+use self::obstacle::PbObstacle;
+pub(super) use self::operation::PbOperation;
 pub(super) use self::plan::{PbPlan, check_keys, read_bucket, read_quorum};
 use self::plan::{check_generators, quorum_text, read_plan};
 use super::indexes::{self, DateForm};
@@ -26,7 +29,6 @@ use super::pb_link::{CallError, Reconnects, kept_metadata};
 use super::pb_replicas::PbLinks;
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
-use crate::keygen::Exhausted;
 use crate::term::Term;
 use crate::valgen::Value;
 use crate::verify::Read;
@@ -47,70 +49,6 @@ pub(super) struct RiakcPb {
     links: PbLinks,
     /// Buffer for the frame of a get, reused.
     frame: Vec<u8>,
-}
-
-/// An operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PbOperation {
-    Get,
-    GetExisting,
-    Put,
-    Update,
-    UpdateExisting,
-    UpdateWithIndexes,
-    Delete,
-    /// Reads at most this many objects, in key order, starting at a key.
-    Scan {
-        count_max: u32,
-    },
-    ListKeys,
-    QueryPostcodes,
-    QueryBirths,
-    /// Queries the index of this number in the plan for a range of so many terms.
-    QueryDrawn {
-        index: usize,
-        term_count: u64,
-    },
-    Job(JobOperation),
-    PauseMinute,
-    DataType(DataTypeOperation),
-}
-
-impl PbOperation {
-    /// True if the operation uses a key of the generator.
-    fn draws_key(self) -> bool {
-        use PbOperation::{Job, ListKeys, PauseMinute, QueryBirths, QueryDrawn, QueryPostcodes};
-        match self {
-            ListKeys | QueryPostcodes | QueryBirths | QueryDrawn { .. } | PauseMinute => false,
-            Job(operation) => operation.draws_keys(),
-            _ => true,
-        }
-    }
-}
-
-/// Reasons why an attempt at an operation did not succeed.
-enum PbObstacle {
-    /// The operation failed, and is not retried.
-    Failed(Term),
-    /// The connection is lost, and the operation starts over.
-    Disconnected,
-    /// A finite generator has ended.
-    Exhausted,
-}
-
-impl From<Exhausted> for PbObstacle {
-    fn from(_: Exhausted) -> Self {
-        Self::Exhausted
-    }
-}
-
-impl From<CallError> for PbObstacle {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Failed(reason) => Self::Failed(reason),
-            CallError::Disconnected => Self::Disconnected,
-        }
-    }
 }
 
 impl Driver for RiakcPb {
@@ -137,7 +75,7 @@ impl Driver for RiakcPb {
     }
 
     fn operation(plan: &PbPlan, term: &Term) -> Option<PbOperation> {
-        plan.indexes.operation(term).or_else(|| Self::operation_of(term))
+        plan.indexes.operation(term).or_else(|| PbOperation::of(term))
     }
 
     fn missing(term: &Term) -> Option<&'static str> {
@@ -218,36 +156,6 @@ impl Driver for RiakcPb {
 }
 
 impl RiakcPb {
-    /// The operation that a term names, apart from the queries of the plan's indexes.
-    fn operation_of(term: &Term) -> Option<PbOperation> {
-        if let Some(operation) = DataTypeOperation::of(term) {
-            return Some(PbOperation::DataType(operation));
-        }
-        if let Some([name, count]) = term.as_tuple()
-            && name.as_atom() == Some("scan")
-        {
-            let count_max = u32::try_from(count.as_integer()?).ok().filter(|count| *count > 0)?;
-            return Some(PbOperation::Scan { count_max });
-        }
-        if let Some(operation) = JobOperation::of(term) {
-            return Some(PbOperation::Job(operation));
-        }
-        Some(match term.as_atom()? {
-            "get" => PbOperation::Get,
-            "get_existing" => PbOperation::GetExisting,
-            "put" => PbOperation::Put,
-            "update" => PbOperation::Update,
-            "update_existing" => PbOperation::UpdateExisting,
-            "update_with2i" => PbOperation::UpdateWithIndexes,
-            "delete" => PbOperation::Delete,
-            "listkeys" => PbOperation::ListKeys,
-            "query_postcode" => PbOperation::QueryPostcodes,
-            "query_dob" => PbOperation::QueryBirths,
-            "pause_minute" => PbOperation::PauseMinute,
-            _ => return None,
-        })
-    }
-
     /// Makes one attempt at the operation, beginning with the draw of a key if it needs one.
     async fn attempt(
         &mut self,

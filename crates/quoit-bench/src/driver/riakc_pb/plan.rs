@@ -129,11 +129,8 @@ pub(in crate::driver) fn check_keys(config: &Config, driver: &str) -> Result<(),
 /// games, and bytes otherwise; values are numbers for operations that count, and bytes otherwise.
 pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
     let settings = &config.settings;
-    let operations: Vec<PbOperation> = config
-        .operations
-        .iter()
-        .filter_map(|entry| RiakcPb::operation_of(&entry.operation))
-        .collect();
+    let operations: Vec<PbOperation> =
+        config.operations.iter().filter_map(|entry| PbOperation::of(&entry.operation)).collect();
     if config.verify.is_some()
         && operations.iter().any(|operation| matches!(operation, PbOperation::DataType(_)))
     {

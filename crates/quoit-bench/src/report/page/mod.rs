@@ -7,7 +7,9 @@ mod comparison;
 mod configuration;
 mod events;
 mod growth;
+mod header;
 mod heat_map;
+mod html_page;
 mod knee;
 mod parts;
 mod plot;
@@ -18,13 +20,14 @@ mod verification;
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
 pub(crate) use self::campaign::{
     CampaignPage, CampaignPageCell, CampaignPageRow, draw_campaign_page,
 };
 pub(crate) use self::comparison::{ComparisonPage, draw_comparison_page};
 pub(super) use self::growth::draw_growth_page;
+use self::header::header;
+use self::html_page::HtmlPage;
 pub(super) use self::knee::draw_knee_page;
 use self::parts::Section;
 use self::spectrum::Line;
@@ -33,19 +36,12 @@ use super::course::{course, seconds};
 use super::figures::{Figures, OwnParts, figures, own_parts};
 use super::periods::periods;
 use super::steadiness::Steadiness;
-use super::{ReportError, Results, palette, thinned};
+use super::{ReportError, Results, thinned};
 use crate::measure::{Latencies, OperationStats, Stall};
 use crate::output::environment::Environment;
-use crate::output::text::{clock_text, ms_text};
+use crate::output::text::ms_text;
 use crate::plot::{escape, grouped};
-use crate::run::{OperationSummary, RunSummary, SUMMARY_FILE};
-
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
-
-/// The page loads nothing from anywhere, whatever a configuration contains.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                      img-src data:";
+use crate::run::{RunSummary, SUMMARY_FILE};
 
 /// Draws the page of a run as an HTML document.
 ///
@@ -116,34 +112,6 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     Ok(HtmlPage { name: &directory_name(&results.directory), header: &header, main: &main }.html())
 }
 
-/// An HTML document.
-struct HtmlPage<'a> {
-    /// Name in the title, not escaped yet.
-    name: &'a str,
-    /// The element `header`.
-    header: &'a str,
-    /// The elements within `main`.
-    main: &'a str,
-}
-
-impl HtmlPage<'_> {
-    fn html(&self) -> String {
-        let Self { name, header, main } = self;
-        let (name, chart_css) = (escape(name), palette::chart_css());
-        let version = env!("CARGO_PKG_VERSION");
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>{name} - Quoit bench</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-             <style>\n{chart_css}{STYLE}</style>\n</head>\n<body>\n<div class=\"wrap\">\n\
-             {header}<main>\n{main}</main>\n\
-             <footer>Drawn by quoit bench {version} from the tables in the run's directory.</footer>\n\
-             </div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-        )
-    }
-}
-
 /// The summary of the run, if the run left one that can be read.
 fn read_summary(results: &Results, notes: &mut Vec<String>) -> Option<RunSummary> {
     if !results.directory.join(SUMMARY_FILE).exists() {
@@ -177,69 +145,6 @@ fn directory_name(directory: &Path) -> String {
         .unwrap_or(directory)
         .file_name()
         .map_or_else(|| directory.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
-
-fn header(results: &Results, summary: Option<&RunSummary>) -> String {
-    let (start_s, end_s) = results.elapsed_range_s();
-    let clock = |s: f64| clock_text(Duration::from_secs_f64(s));
-    let mut about = vec![format!("{} to {} of the run", clock(start_s), clock(end_s))];
-    let mut badges = Vec::new();
-    if let Some(summary) = summary {
-        about.insert(0, format!("{}, {} workers", summary.driver, summary.workers));
-        about.push(format!("started {}", started_text(&summary.started_at)));
-        badges.push(match summary.end.as_str() {
-            "completed" => ("good", "completed".to_owned()),
-            "interrupted" => ("warn", "interrupted".to_owned()),
-            other => ("bad", format!("ended early: {other}")),
-        });
-        badges.push(client_badge(summary));
-        badges.extend(summary.verification.as_ref().map(verification::badge));
-        if summary.unstarted > 0 {
-            badges
-                .push(("warn", format!("{} never started", grouped(summary.unstarted as f64, 0))));
-        }
-    }
-    let failed: f64 = results.summary.iter().map(|row| row.failed).sum();
-    badges.push(match failed > 0.0 {
-        true => ("bad", format!("{} failed", grouped(failed, 0))),
-        false => ("good", "no errors".to_owned()),
-    });
-    let badges: String = badges
-        .iter()
-        .map(|(class, text)| format!("<li class=\"badge {class}\">{}</li>", escape(text)))
-        .collect();
-    let (name, about) = (directory_name(&results.directory), about.join(" · "));
-    format!(
-        "<header>\n<p class=\"eyebrow\">Quoit bench</p>\n<h1>{}</h1>\n<p class=\"quiet\">{}</p>\n\
-         <ul class=\"badges\">{badges}</ul>\n</header>\n",
-        escape(&name),
-        escape(&about)
-    )
-}
-
-/// A badge that says if the run could measure the server. It judges by the 99th percentiles, which most
-/// readers look at.
-fn client_badge(summary: &RunSummary) -> (&'static str, String) {
-    const P99: usize = 4;
-    let floor = &summary.client.noise_floor;
-    let is_noisy = |operation: &OperationSummary| floor.noisy_figures(&operation.latencies)[P99];
-    let mut measured = summary.operations.iter().filter(|o| o.latencies.count > 0);
-    if summary.client.client_bound {
-        ("warn", "client-bound".to_owned())
-    } else if measured.any(is_noisy) {
-        let ms = ms_text(floor.p99_us as f64);
-        ("warn", format!("99 % within the noise of the load generator ({ms} ms)"))
-    } else {
-        ("good", "not client-bound".to_owned())
-    }
-}
-
-/// A time stamp with a resolution of one second.
-fn started_text(started_at: &str) -> String {
-    match started_at.parse::<jiff::Timestamp>() {
-        Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-        Err(_) => started_at.to_owned(),
-    }
 }
 
 fn tiles(results: &Results, figures: &[Figures]) -> Vec<(&'static str, String, &'static str)> {

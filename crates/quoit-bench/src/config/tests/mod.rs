@@ -1,7 +1,11 @@
+mod files;
+mod in_toml;
+
 use std::path::Path;
 use std::time::Duration;
 
 use super::*;
+use crate::term::Term;
 
 fn settings(text: &str) -> Settings {
     let mut settings = Settings::default();
@@ -255,19 +259,6 @@ fn unknown_keys_and_keys_without_effect_are_told_with_their_place() {
 }
 
 #[test]
-fn a_file_of_values_that_is_not_there_is_told_before_the_run() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("a.config");
-    let blob = directory.path().join("none");
-    std::fs::write(&path, format!("{{value_generator_blob_file, {blob:?}}}.")).expect("a file");
-    let told = Config::load(&[path]).expect_err("no file").to_string();
-    assert!(
-        told.contains(":1:29: value_generator_blob_file: the file") && told.contains("none"),
-        "{told}"
-    );
-}
-
-#[test]
 fn a_directory_of_erlang_sources_is_told_to_have_no_effect() {
     let directory = tempfile::tempdir().expect("a directory");
     let warnings = |text: &str| {
@@ -327,37 +318,6 @@ fn generators_that_may_not_be_meant_are_told() {
 }
 
 #[test]
-fn files_of_keys_are_opened_before_a_run() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("x.config");
-    std::fs::write(&path, "{value_generator, {keygen, {file_line_bin, \"/no/keys\"}}}.")
-        .expect("x");
-    let error = Config::load(&[path]).expect_err("no such file").to_string();
-    assert!(error.contains("value_generator: the file /no/keys cannot be read"), "{error}");
-}
-
-#[test]
-fn a_file_that_values_are_cut_from_is_looked_at_before_the_run() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let of_blob = |blob: &std::path::Path| {
-        let path = directory.path().join("b.config");
-        let text = format!("{{value_generator_blob_file, \"{}\"}}.", blob.display());
-        std::fs::write(&path, text).expect("a file");
-        Config::load(&[path])
-    };
-    let folder = of_blob(directory.path()).expect_err("a folder").to_string();
-    assert!(folder.contains("value_generator_blob_file: the file"), "{folder}");
-    let blob = directory.path().join("blob");
-    std::fs::write(&blob, "").expect("a file");
-    assert!(of_blob(&blob).expect_err("empty").to_string().contains("it is empty"));
-    std::fs::write(&blob, [b'x'; 100]).expect("a file");
-    let warnings = of_blob(&blob).expect("a configuration").warnings;
-    assert!(warnings[0].contains("values of 100 bytes and more are cut from the 100 bytes"));
-    std::fs::write(&blob, [b'x'; 101]).expect("a file");
-    assert_eq!(of_blob(&blob).expect("a configuration").warnings, [""; 0]);
-}
-
-#[test]
 fn values_of_the_wrong_kind_are_refused_with_place_and_remedy() {
     for (text, expected) in [
         ("{concurrent, 0}.", "a.config:1:14: concurrent is 0: write an integer from 1 to 100000"),
@@ -411,131 +371,4 @@ fn the_example_configurations_are_read_without_a_warning() {
         count += 1;
     }
     assert_eq!(count, 17);
-}
-
-/// The configuration in a TOML text.
-fn toml(text: &str) -> Result<Config, ConfigError> {
-    let mut settings = Settings::default();
-    settings.add(Path::new("a.toml"), text.as_bytes())?;
-    Config::from_settings(settings)
-}
-
-/// Everything that a configuration says, except the places of its settings.
-fn said(config: &Config) -> String {
-    let operations: Vec<String> = config
-        .operations
-        .iter()
-        .map(|entry| format!("{} {} {}", entry.label, entry.operation, entry.weight))
-        .collect();
-    let targets = config
-        .targets(TargetKeys { ips: "http_raw_ips", port: "http_raw_port", default_port: 8098 })
-        .expect("targets");
-    let rest = Config {
-        settings: Settings::default(),
-        operations: Vec::new(),
-        warnings: Vec::new(),
-        ..config.clone()
-    };
-    format!("{operations:?} {targets:?} {rest:?}")
-}
-
-#[test]
-fn a_configuration_can_be_written_in_toml_as_one_would() {
-    let erlang = config(
-        "{mode, {rate, 10}}. {duration, 0.5}. {concurrent, 5}. {driver, http_raw}.
-         {http_raw_ips, [\"localhost\", {\"10.0.0.1\", [8091, 8092]}, {\"10.0.0.2\", 8093}]}.
-         {http_raw_path, \"/buckets/test/keys\"}. {test_dir, \"results\"}.
-         {key_generator, {{int_to_bin_bigendian, 64}, {uniform_int, 1000}}}.
-         {value_generator, {fixed_bin, 100}}. {operations, [{get, 4}, {mine, put, 1}]}.
-         {rng_seed, {1, 2, 3}}. {shutdown_on_error, true}. {pre_hook, {shell, \"make it\"}}.",
-    );
-    let text = r#"
-        mode = ["rate", 10]
-        duration = 0.5
-        concurrent = 5
-        driver = "http_raw"
-        http_raw_ips = ["localhost", ["10.0.0.1", [8091, 8092]], ["10.0.0.2", 8093]]
-        http_raw_path = "/buckets/test/keys"
-        test_dir = "results"
-        key_generator = [["int_to_bin_bigendian", 64], ["uniform_int", 1000]]
-        value_generator = ["fixed_bin", 100]
-        operations = [["get", 4], ["mine", "put", 1]]
-        rng_seed = [1, 2, 3]
-        shutdown_on_error = true
-        pre_hook = ["shell", "make it"]
-    "#;
-    let read = toml(text).expect("the same in TOML");
-    assert!(read.warnings.is_empty(), "{:?}", read.warnings);
-    assert_eq!(said(&read), said(&erlang));
-    let open = toml("mode = [\"open_rate\", 500, \"poisson\"]").expect("an open loop");
-    assert_eq!(open.pacing, config("{mode, {open_rate, 500, poisson}}.").pacing);
-    let section = toml("[operations]\nput = 1\nget = 2\n").expect("a section");
-    let labels: Vec<String> = section.operations.iter().map(|one| one.label.to_string()).collect();
-    assert_eq!(labels, ["put", "get"]);
-}
-
-#[test]
-fn texts_and_arrays_of_toml_are_what_their_keys_want() {
-    let read =
-        toml("riakc_pb_bucket = \"test\"\nlist = [\"a\", \"b\"]\nnames = [[\"X-A\", \"v\"]]")
-            .expect("a configuration");
-    let settings = &read.settings;
-    assert_eq!(settings.bytes("riakc_pb_bucket", b"").expect("bytes"), b"test");
-    let list = settings.read("list", None, "", |term| match term {
-        Term::List(elements) => Some(Some(elements.len())),
-        _ => None,
-    });
-    assert_eq!(list.expect("a list"), Some(2));
-    let pairs = settings.read("names", None, "", |term| match term {
-        Term::List(elements) => Some(Some(elements.first()?.as_tuple()?.len())),
-        _ => None,
-    });
-    assert_eq!(pairs.expect("a list of tuples"), Some(2));
-}
-
-#[test]
-fn mistakes_in_toml_are_told_in_toml() {
-    for (text, expected) in [
-        ("mode = [\"rate\", 0]", "a.toml:1:8: mode is [\"rate\", 0]: write max"),
-        ("\nconcurrent = \"many\"", "a.toml:2:14: concurrent is \"many\": write an integer"),
-        ("operations = [[\"get\", 1],\n  [\"put\"]]", "a.toml:2:3: entry 2 of operations is"),
-        ("mode = max", "a.toml:1:8: "),
-    ] {
-        let error = toml(text).err().map(|error| error.to_string()).expect(text);
-        assert!(error.starts_with(expected), "{text}: {error}");
-    }
-    let hinted = toml("mode = 5").err().map(|error| error.to_string()).expect("no mode");
-    assert!(hinted.ends_with("(in TOML {name, 1} is [\"name\", 1])"), "{hinted}");
-    let told = toml("concurent = 5").expect("a configuration").warnings;
-    assert!(told[0].starts_with("a.toml:1:1: the key `concurent` is not known"), "{told:?}");
-}
-
-#[test]
-fn the_example_configurations_are_the_same_in_toml() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
-    for entry in std::fs::read_dir(directory).expect("the directory of examples") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|extension| extension == "config") {
-            let bytes = std::fs::read(&path).expect("an example");
-            let converted = to_toml(&path, &bytes).unwrap_or_else(|error| panic!("{error}"));
-            let from_toml = toml(&converted).unwrap_or_else(|error| panic!("{converted}: {error}"));
-            let erlang = Config::load(&[path]).expect("an example");
-            assert_eq!(said(&from_toml), said(&erlang), "{converted}");
-        }
-    }
-}
-
-#[test]
-fn files_that_cannot_be_read_are_named() {
-    let missing = Config::load(&["/no/such.config".into()]).err().map(|error| error.to_string());
-    assert!(missing.is_some_and(|text| text.starts_with("/no/such.config: the configuration")));
-    assert!(matches!(Config::load(&[]), Err(ConfigError::NoFile)));
-    let folder = tempfile::tempdir().expect("a folder");
-    let (empty, full) = (folder.path().join("empty.config"), folder.path().join("full.config"));
-    std::fs::write(&empty, "%% Nothing.\n").expect("a file");
-    std::fs::write(&full, "{concurrent, 7}.\n").expect("a file");
-    let said = Config::load(std::slice::from_ref(&empty)).err().map(|error| error.to_string());
-    assert!(said.is_some_and(|text| text.contains("empty.config: the configuration sets no key")));
-    let both = Config::load(&[empty, full]).expect("an empty file beside another one is none");
-    assert_eq!(both.worker_count, 7);
 }

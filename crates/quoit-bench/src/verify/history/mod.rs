@@ -15,9 +15,13 @@
 //! A read may find the candidates at its start, and every write that has started since. Any other version
 //! is older than an acknowledged one.
 
+mod snapshot;
+
 use smallvec::SmallVec;
 
 use super::Semantics;
+use snapshot::Candidate;
+pub(super) use snapshot::{Found, Snapshot, Violation};
 
 /// Maximum number of writes in doubt that are tracked for one key. Of older ones only the newest number is
 /// kept; every version up to it is then accepted.
@@ -75,44 +79,6 @@ pub(super) struct History {
 /// The state of a key when nothing is in flight or in doubt: one acknowledged write, packed into a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Settled(u64);
-
-/// The values that a read may find, taken at its start.
-#[derive(Debug, Clone)]
-pub(super) struct Snapshot {
-    started: u64,
-    candidates: SmallVec<[Candidate; 2]>,
-    before: bool,
-    lenient: (WriteSequence, bool),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Candidate {
-    sequence: WriteSequence,
-    kind: WriteKind,
-    is_acknowledged: bool,
-    is_required: bool,
-}
-
-/// One value that a read found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    Version(WriteSequence),
-    /// A value from before the run.
-    Before,
-}
-
-/// A fault of a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Violation {
-    /// An acknowledged write is missing.
-    Lost(WriteSequence),
-    /// A version that an acknowledged write has replaced.
-    Stale(Found),
-    /// A version that an acknowledged delete has removed.
-    Resurrected(Found),
-    /// Siblings that can't exist at the same time.
-    Siblings(Found),
-}
 
 impl Settled {
     pub(super) fn to_bits(self) -> u64 {
@@ -418,67 +384,5 @@ impl TrackedWrite {
         self.kind == WriteKind::Put
             && matches!(self.state, WriteState::AcknowledgedAt(_))
             && !self.is_optional
-    }
-}
-
-impl Found {
-    pub(super) fn sequence(&self) -> Option<WriteSequence> {
-        match self {
-            Self::Version(sequence) => Some(*sequence),
-            Self::Before => None,
-        }
-    }
-}
-
-impl Candidate {
-    /// True for an acknowledged write with this number.
-    fn is(&self, sequence: WriteSequence) -> bool {
-        self.is_acknowledged && self.sequence == sequence
-    }
-}
-
-impl Snapshot {
-    /// True if a read may find the version: it is a candidate, or started after the read.
-    fn may_find(&self, sequence: WriteSequence) -> bool {
-        sequence > self.started
-            || sequence <= self.lenient.0
-            || self.candidates.iter().any(|one| one.sequence == sequence)
-    }
-
-    fn has_delete(&self) -> bool {
-        self.candidates.iter().any(|one| one.kind == WriteKind::Delete)
-    }
-
-    /// The newest acknowledged write; 0 if no write was acknowledged.
-    pub(super) fn newest_acknowledged(&self) -> WriteSequence {
-        let acknowledged = self.candidates.iter().filter(|one| one.is_acknowledged);
-        acknowledged.map(|one| one.sequence).max().unwrap_or(0)
-    }
-
-    pub(super) fn sequences(&self) -> impl Iterator<Item = WriteSequence> {
-        self.candidates.iter().map(|one| one.sequence)
-    }
-
-    pub(super) fn has_before(&self) -> bool {
-        self.before
-    }
-
-    /// A description of the values that a read may find.
-    pub(super) fn expected(&self) -> String {
-        let mut words: Vec<String> = Vec::new();
-        for one in &self.candidates {
-            words.push(match (one.kind, one.sequence, one.is_acknowledged) {
-                (WriteKind::Delete, 0, _) => "nothing".to_owned(),
-                (WriteKind::Delete, sequence, true) => {
-                    format!("nothing (deleted by write {sequence})")
-                }
-                (WriteKind::Delete, sequence, false) => {
-                    format!("nothing (delete {sequence} in doubt)")
-                }
-                (WriteKind::Put, sequence, true) => format!("write {sequence}"),
-                (WriteKind::Put, sequence, false) => format!("write {sequence} (in doubt)"),
-            });
-        }
-        words.join(" or ")
     }
 }
