@@ -6,7 +6,9 @@
 
 use crate::code::MessageCode;
 use crate::error::FrameError;
-use crate::frame::{LENGTH_SIZE_BYTES, WriteBuffer, append_empty, append_frame, length_field};
+use crate::frame::{
+    LENGTH_SIZE_BYTES, WriteBuffer, append_empty, append_frame, length_field, set_length,
+};
 use crate::messages::{RpbContent, RpbLink, RpbPair};
 use crate::shared::{SHARED_BYTES_MIN, SharedParts};
 use bytes::{BufMut, Bytes};
@@ -135,7 +137,7 @@ fn append_object_shared<'a>(
         buffer.truncate(start);
         shared.truncate(shared_count);
     })?;
-    buffer[start..start + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
+    set_length(buffer, start, length);
     Ok(())
 }
 

@@ -193,8 +193,15 @@ pub fn append_frame<B: WriteBuffer>(
     write_body(buffer);
     let length_bytes = buffer.as_ref().len() - start - LENGTH_SIZE_BYTES;
     let length = length_field(length_bytes).inspect_err(|_| buffer.shorten(start))?;
-    buffer.as_mut()[start..start + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
+    set_length(buffer.as_mut(), start, length);
     Ok(())
+}
+
+/// Sets the length field of the frame at `start`, to which [`append_empty`] gave the length 1.
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "`append_empty` appended the field at `start`")]
+pub(crate) fn set_length(buffer: &mut [u8], start: usize, length: u32) {
+    buffer[start..start + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
 }
 
 /// The length field of a frame whose code and body have this length.

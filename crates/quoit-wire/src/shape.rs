@@ -76,10 +76,9 @@ impl Shape {
             let key = self.varint(&mut rest, body)?;
             let (tag, wire_type) = self.split_key(key)?;
             match self.find(tag, hint) {
-                Some(index) => {
+                Some((index, field)) => {
                     hint = index;
                     seen |= 1 << index;
-                    let field = &self.fields[index];
                     self.check_field(field, wire_type, &mut rest, body, depth_left)?;
                 }
                 None => skip_field(wire_type, tag, &mut rest, DecodeContext::default())
@@ -89,14 +88,12 @@ impl Shape {
         self.check_required(seen)
     }
 
-    /// Index of the field with a tag. Searches from `hint` on, then before it.
+    /// The field with a tag, and its index. Searches from `hint` on, then before it.
     #[inline]
-    fn find(&self, tag: u32, hint: usize) -> Option<usize> {
-        let (before, after) = self.fields.split_at(hint);
-        match after.iter().position(|field| field.tag == tag) {
-            Some(index) => Some(hint + index),
-            None => before.iter().position(|field| field.tag == tag),
-        }
+    fn find(&self, tag: u32, hint: usize) -> Option<(usize, &'static Field)> {
+        let fields = self.fields.iter().enumerate();
+        let mut order = fields.clone().skip(hint).chain(fields.take(hint));
+        order.find(|(_, field)| field.tag == tag)
     }
 
     fn check_required(&self, seen: u64) -> Result<(), DecodeError> {

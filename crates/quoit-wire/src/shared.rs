@@ -65,6 +65,10 @@ impl SharedParts {
     }
 
     /// The pieces of the stream: the strings, and the bytes of the write buffer between them.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`push` keeps the places in order, and they are places of this write buffer"
+    )]
     fn pieces<'a>(&'a self, buffer: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let before = |place: usize| place.checked_sub(1).map_or(0, |last| self.parts[last].0);
         let own = move |place: usize| {
@@ -84,15 +88,16 @@ impl SharedParts {
         slices: &mut [IoSlice<'a>],
     ) -> usize {
         let (mut skipped, mut count) = (from, 0);
+        let mut free = slices.iter_mut();
         for piece in self.pieces(buffer) {
-            if count == slices.len() {
-                break;
-            }
-            if skipped >= piece.len() {
+            let Some(left) = piece.get(skipped..).filter(|left| !left.is_empty()) else {
                 skipped -= piece.len();
                 continue;
-            }
-            slices[count] = IoSlice::new(&piece[skipped..]);
+            };
+            let Some(slice) = free.next() else {
+                break;
+            };
+            *slice = IoSlice::new(left);
             (skipped, count) = (0, count + 1);
         }
         count

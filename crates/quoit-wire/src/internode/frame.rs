@@ -362,6 +362,7 @@ pub fn append_frame_shared(
 
 /// Appends one frame with a payload of `payload_bytes` that `append` appends.
 #[inline]
+#[expect(clippy::indexing_slicing, reason = "the fixed part of the frame was appended at `start`")]
 fn append_frame_by(
     buffer: &mut Vec<u8>,
     prefix: FramePrefix,
