@@ -84,7 +84,7 @@ impl VersionVector {
         } else {
             let mut actors: Vec<&Actor> = entries.iter().map(|entry| &entry.actor).collect();
             actors.sort_unstable();
-            actors.windows(2).all(|pair| pair[0] != pair[1])
+            actors.is_sorted_by(|one, next| one < next)
         };
         distinct.then_some(Self { entries })
     }
@@ -140,8 +140,8 @@ impl VersionVector {
         let mut places: HashMap<Actor, usize> =
             indexed.map(|(place, entry)| (entry.actor.clone(), place)).collect();
         for dot in dots {
-            match places.get(&dot.actor) {
-                Some(place) => self.entries[*place].raise(dot),
+            match places.get(&dot.actor).and_then(|place| self.entries.get_mut(*place)) {
+                Some(entry) => entry.raise(dot),
                 None => {
                     places.insert(dot.actor.clone(), self.entries.len());
                     self.entries.push(dot.clone());

@@ -59,27 +59,20 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], CutOff> {
-        let end = self.end_of(len)?;
-        let slice = &self.input[self.at..end];
-        self.at = end;
+        let rest = self.input.get(self.at..).ok_or(CutOff { at: self.at })?;
+        let slice = rest.get(..len).ok_or(CutOff { at: self.at })?;
+        self.at += len;
         Ok(slice)
     }
 
     #[inline]
     pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, CutOff> {
-        let end = self.end_of(len)?;
-        let place = self.at..end;
-        let bytes = match self.owner {
-            Some(owner) => owner.slice(place),
-            None => Bytes::copy_from_slice(&self.input[place]),
-        };
-        self.at = end;
-        Ok(bytes)
-    }
-
-    #[inline]
-    fn end_of(&self, len: usize) -> Result<usize, CutOff> {
-        if len <= self.remaining() { Ok(self.at + len) } else { Err(CutOff { at: self.at }) }
+        let start = self.at;
+        let slice = self.slice(len)?;
+        Ok(match self.owner {
+            Some(owner) => owner.slice(start..self.at),
+            None => Bytes::copy_from_slice(slice),
+        })
     }
 
     /// Reads an unsigned number of up to 64 bits in groups of seven bits, lowest group first.

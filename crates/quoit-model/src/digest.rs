@@ -62,6 +62,10 @@ fn hash_dot(kind: u8, dot: &Dot) -> u64 {
 }
 
 /// Hash of an event. `kind` says what it is part of, `seed` distinguishes places of the same kind.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "an actor of at most `ACTOR_BYTES_MAX` bytes fits behind the first nine"
+)]
 pub(crate) fn hash_dot_of(kind: u8, dot: &Dot, seed: u64) -> u64 {
     let mut input = [0; 9 + ACTOR_BYTES_MAX];
     input[1..9].copy_from_slice(&dot.counter.to_le_bytes());

@@ -101,6 +101,10 @@ pub struct Partition(pub u16);
 impl Partition {
     /// The index that clients and operators see: number * 2^160 / ring size, in decimal.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a shift of at most 160 bits is five limbs, of six"
+    )]
     pub fn index_decimal(self, ring_size: RingSize) -> String {
         // The index is number << (160 - log2 ring size), which takes five 32-bit limbs. Each
         // division by ten yields one decimal digit. A quotient fits its limb, since the remainder is

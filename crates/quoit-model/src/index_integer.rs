@@ -86,12 +86,13 @@ impl IndexInteger {
     /// [`INTEGER_BYTES_MAX`] significant bytes.
     #[must_use]
     pub fn from_sign_and_magnitude(is_negative: bool, magnitude: &[u8]) -> Option<Self> {
-        let significant = magnitude.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        if significant > INTEGER_BYTES_MAX {
+        let last = magnitude.iter().rposition(|byte| *byte != 0);
+        let significant = magnitude.get(..last.map_or(0, |last| last + 1))?;
+        if significant.len() > INTEGER_BYTES_MAX {
             return None;
         }
         let sign = if is_negative { Sign::Minus } else { Sign::Plus };
-        Self::bounded(BigInt::from_bytes_le(sign, &magnitude[..significant]))
+        Self::bounded(BigInt::from_bytes_le(sign, significant))
     }
 
     fn bounded(number: BigInt) -> Option<Self> {

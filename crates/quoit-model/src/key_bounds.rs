@@ -25,8 +25,8 @@ impl KeyBounds {
     /// The keys that begin with a prefix.
     #[must_use]
     pub fn of_prefix(prefix: Bytes) -> Self {
-        let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
-        let mut end = prefix[..prefix.len() - ones].to_vec();
+        let mut end = prefix.to_vec();
+        while end.pop_if(|byte| *byte == u8::MAX).is_some() {}
         let end = end.pop().map(|last| {
             end.push(last + 1);
             Bytes::from(end)

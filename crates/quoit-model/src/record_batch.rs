@@ -51,6 +51,7 @@ pub struct BatchRecord {
 /// # Panics
 ///
 /// Panics if the name was not checked and is too long, or if the object has 4 GiB or more.
+#[expect(clippy::indexing_slicing, reason = "the length was appended at `start`")]
 pub fn put_record(key: KeyRef<'_>, object: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -39,6 +39,7 @@ pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
 
 /// As [`make_vtag`], without the allocation.
 #[must_use]
+#[expect(clippy::indexing_slicing, reason = "the actor was copied to this place")]
 pub fn vtag_text(dot: &Dot, identity: u64) -> [u8; NAME_CHARS] {
     let actor = dot.actor.0.as_slice();
     let mut stack = [0; 16 + 48];
@@ -62,6 +63,7 @@ pub fn clock_tag(clock: &VersionVector) -> Bytes {
 }
 
 /// Encodes each 64-bit half as 11 digits, since 64-bit divisions cost a tenth of 128-bit ones.
+#[expect(clippy::indexing_slicing, reason = "a remainder of 62 is the number of a digit")]
 fn base_62(number: u128) -> [u8; NAME_CHARS] {
     let mut text = [0; NAME_CHARS];
     let (high, low) = text.split_at_mut(HALF_DIGITS);

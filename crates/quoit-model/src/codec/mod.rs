@@ -144,11 +144,13 @@ impl Object {
         let sibling_count = cursor.count()?;
         if sibling_count > 0 {
             object.siblings = SmallVec::from_buf([Sibling::default()]);
-            decode_sibling(&mut cursor, &object.clock, &mut object.siblings[0])?;
         }
-        for index in 1..sibling_count {
-            object.siblings.push(Sibling::default());
-            decode_sibling(&mut cursor, &object.clock, &mut object.siblings[index])?;
+        for index in 0..sibling_count {
+            if index > 0 {
+                object.siblings.push(Sibling::default());
+            }
+            let sibling = object.siblings.last_mut().expect("one was added");
+            decode_sibling(&mut cursor, &object.clock, sibling)?;
         }
         if cursor.remaining() > 0 {
             let value = cursor.remaining() as u64;

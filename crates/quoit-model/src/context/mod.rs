@@ -96,6 +96,7 @@ pub fn encode_context(clock: &VersionVector) -> Bytes {
 }
 
 /// Appends the bytes that [`encode_context`] returns, without an allocation for up to four entries.
+#[expect(clippy::indexing_slicing, reason = "the context was appended at `start`")]
 pub fn encode_context_into(clock: &VersionVector, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(CONTEXT_FORMAT_1);
@@ -208,7 +209,7 @@ fn read_entry(cursor: &mut Cursor<'_>) -> Result<Dot, CutOff> {
 /// Decodes Riak's two forms: the external term `{encode_raw | encode_zlib, Data}`, and a raw
 /// DEFLATE stream of a clock.
 fn decode_riak(context: &[u8]) -> Result<VersionVector, RiakContextError> {
-    if context[0] == ETF_VERSION
+    if context.first() == Some(&ETF_VERSION)
         && let Ok(term) = Term::decode(&Bytes::copy_from_slice(context), &RIAK_CLOCK_LIMITS)
     {
         let [method, data] = term.as_tuple().ok_or(RiakContextError::NoMethod)?;
@@ -238,7 +239,7 @@ enum RiakContextError {
 }
 
 fn garbage(context: &[u8], why: String) -> ContextError {
-    let start = hex(&context[..context.len().min(16)]);
+    let start = hex(context.get(..16).unwrap_or(context));
     ContextError::Garbage { size_bytes: context.len(), start, why }
 }
 

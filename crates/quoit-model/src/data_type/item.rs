@@ -178,7 +178,10 @@ impl<P: Clone> Item<P> {
         if self.live.get(place).is_none_or(|own| own.dot != write.dot) {
             self.live.insert(place, write);
             debug_assert!(
-                self.live[place.saturating_sub(1)..self.live.len().min(place + 2)]
+                self.live
+                    .iter()
+                    .skip(place.saturating_sub(1))
+                    .take(3)
                     .is_sorted_by(|a, b| order(&a.dot) < order(&b.dot)),
                 "writes are sorted, and each event has one"
             );

@@ -224,7 +224,7 @@ impl ItemRange {
         if let Some(after) = hashes.get(count) {
             // Items with equal hashes stay together: on this page if it begins with them, else on
             // the next.
-            let is_first = hashes[0] == *after;
+            let is_first = hashes.first() == Some(after);
             end = hashes.iter().find(|hash| if is_first { *hash > after } else { *hash == after });
         }
         let is_in = |hash: ItemHash| hash >= from && end.is_none_or(|end| hash < *end);

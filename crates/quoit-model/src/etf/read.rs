@@ -133,9 +133,9 @@ impl TermReader<'_> {
         let mut magnitude = self.cursor.bytes(len)?;
         let significant = magnitude.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         magnitude.truncate(significant);
-        if significant <= I128_BYTES {
-            let mut bytes = [0; I128_BYTES];
-            bytes[..significant].copy_from_slice(&magnitude);
+        let mut bytes = [0; I128_BYTES];
+        if let Some(low) = bytes.get_mut(..significant) {
+            low.copy_from_slice(&magnitude);
             let unsigned = u128::from_le_bytes(bytes);
             let signed = if negative {
                 0i128.checked_sub_unsigned(unsigned)

@@ -4,6 +4,7 @@
 use super::{Term, tag};
 
 /// Appends an integer.
+#[expect(clippy::indexing_slicing, reason = "16 bytes, less the zero bytes at the end")]
 pub fn put_integer(out: &mut Vec<u8>, integer: i128) {
     if let Ok(small) = u8::try_from(integer) {
         out.extend_from_slice(&[tag::SMALL_INTEGER, small]);

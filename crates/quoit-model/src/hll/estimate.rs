@@ -17,6 +17,10 @@ impl HyperLogLog {
     /// 2^(p/2) up to about 2^(2p-2) elements. When all registers have their highest value, the
     /// estimate stays at the highest number that registers can represent.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "no register is above the highest value, 17 at most"
+    )]
     pub fn estimate(&self) -> u64 {
         let mut counts = [0u32; VALUE_COUNT];
         for register in self.registers() {
@@ -38,6 +42,7 @@ impl HyperLogLog {
 
 /// The estimate if `counts[v]` registers have the value v. Not all registers may have the highest
 /// value.
+#[expect(clippy::indexing_slicing, reason = "the highest value is 17 at most")]
 fn estimate_of(precision: Precision, counts: &[u32; VALUE_COUNT]) -> f64 {
     let register_count = precision.register_count() as f64;
     let highest = usize::from(precision.value_max());

@@ -183,6 +183,7 @@ impl HyperLogLog {
         self.raise(self.precision.register_of(element))
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the indexes of registers are below their number")]
     fn raise(&mut self, register: Register) -> bool {
         debug_assert!(
             (1..=self.precision.value_max()).contains(&register.value)
@@ -248,6 +249,7 @@ impl HyperLogLog {
     /// Reduces the precision, with the same result as inserting all elements at the lower
     /// precision. The precision can't be raised; then the result is a copy.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "the indexes of registers are below their number")]
     pub fn reduced_to(&self, precision: Precision) -> Self {
         if precision >= self.precision {
             return self.clone();
@@ -269,6 +271,7 @@ fn filled(values: &[u8]) -> impl Iterator<Item = Register> {
 }
 
 /// Values of all registers, from a list.
+#[expect(clippy::indexing_slicing, reason = "the indexes of registers are below their number")]
 fn spread(precision: Precision, listed: &[Register]) -> Box<[u8]> {
     let mut values = vec![0; precision.register_count()];
     for register in listed {

@@ -195,10 +195,11 @@ impl LayoutReader<'_> {
             pairs.iter().map(|pair| u16::from_le_bytes(*pair)).collect()
         };
         for row in cells.chunks_exact(width) {
-            let is_wrong = |place: usize| {
-                usize::from(row[place]) >= node_count || row[..place].contains(&row[place])
+            let is_wrong = |(place, node): (usize, &u16)| {
+                usize::from(*node) >= node_count
+                    || row.iter().take(place).any(|other| other == node)
             };
-            if (0..width).any(is_wrong) {
+            if row.iter().enumerate().any(is_wrong) {
                 return Err(self.damaged(at, "a partition's positions are not distinct nodes"));
             }
         }

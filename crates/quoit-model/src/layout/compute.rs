@@ -132,6 +132,7 @@ impl SpreadParts {
 
 /// The balanced positions of the previous layout, without those of nodes that are neither members
 /// nor replaced.
+#[expect(clippy::indexing_slicing, reason = "orders have numbers of nodes of the layout")]
 fn kept(
     previous: &Layout,
     members: &[LayoutMember],
@@ -199,11 +200,11 @@ fn check_replacements(
         if !is(*new) {
             return replacing("it is to be no member");
         }
-        let earlier = &replacements[..index];
-        if earlier.iter().any(|other| other.old == *old) {
+        let mut earlier = replacements.iter().take(index);
+        if earlier.clone().any(|other| other.old == *old) {
             return replaced("it is replaced twice");
         }
-        if earlier.iter().any(|other| other.new == *new) {
+        if earlier.any(|other| other.new == *new) {
             return replacing("it replaces two nodes");
         }
     }

@@ -86,8 +86,9 @@ pub(super) fn checked(
     }
     let mut sorted = members.to_vec();
     sorted.sort_by_key(|member| member.id);
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0].id == pair[1].id) {
-        return Err(LayoutError::SameNode { node: pair[0].id });
+    let mut pairs = sorted.iter().zip(sorted.iter().skip(1));
+    if let Some((one, _)) = pairs.find(|(one, next)| one.id == next.id) {
+        return Err(LayoutError::SameNode { node: one.id });
     }
     for member in &sorted {
         let (node, capacity) = (member.id, member.capacity);

@@ -33,17 +33,23 @@
 //! assert_eq!(movement.transfers.len() as u64, movement.lower_bound);
 //! ```
 
+#[expect(clippy::indexing_slicing, reason = "nodes and positions are those of the table")]
 mod assign;
 mod codec;
 mod compute;
 mod error;
+#[expect(clippy::indexing_slicing, reason = "nodes and positions are those of the table")]
 mod improve;
 mod member;
 mod movement;
+#[expect(clippy::indexing_slicing, reason = "nodes and positions are those of the table")]
 mod quotas;
+#[expect(clippy::indexing_slicing, reason = "nodes and positions are those of the table")]
 mod reorder;
 mod report;
+#[expect(clippy::indexing_slicing, reason = "nodes and positions are those of the table")]
 mod shares;
+#[expect(clippy::indexing_slicing, reason = "nodes and positions are those of the table")]
 mod table;
 mod tail;
 #[cfg(test)]
@@ -109,6 +115,7 @@ impl Layout {
 
     /// Asserts that members can be searched, and that every partition has every node once. Costs
     /// less than the sorting of the later positions.
+    #[expect(clippy::indexing_slicing, reason = "it asserts what the other indexes rely on")]
     fn assert_invariants(&self) {
         let node_count = self.nodes.len();
         let ids = self.members.iter().map(|member| member.id);
@@ -163,6 +170,20 @@ impl Layout {
         self.nodes.binary_search(&node).ok().map(member::node_number)
     }
 
+    /// The node with an index of [`Layout::order`].
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such node.
+    #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "orders have indexes of nodes; others panic, as documented"
+    )]
+    pub fn node_at(&self, index: u16) -> NodeId {
+        self.nodes[usize::from(index)]
+    }
+
     /// All partitions in ascending order.
     pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
         (0..self.ring_size.get()).map(Partition)
@@ -182,6 +203,10 @@ impl Layout {
     ///
     /// If the layout has no such partition.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is an order for each partition; others panic, as documented"
+    )]
     pub fn order(&self, partition: Partition) -> &[u16] {
         let start = usize::from(partition.0) * self.nodes.len();
         &self.order[start..start + self.nodes.len()]
@@ -196,7 +221,7 @@ impl Layout {
     #[must_use]
     pub fn primaries(&self, partition: Partition, n_val: u32) -> &[u16] {
         let order = self.order(partition);
-        &order[..order.len().min(n_val as usize)]
+        order.get(..n_val as usize).unwrap_or(order)
     }
 
     /// Number of the partition's `n_val` positions that belong to the node. With fewer nodes than
@@ -236,11 +261,10 @@ impl Layout {
         let primaries = self.primaries(first, n_val);
         let length =
             u16::try_from(n_val).map_or(partition_count, |n_val| n_val.min(partition_count));
-        (0..length).map(move |position| {
-            let node = primaries[usize::from(position) % primaries.len()];
+        (0..length).zip(primaries.iter().cycle()).map(move |(position, node)| {
             // A ring has at most 4096 partitions: the sum can't overflow.
             let partition = Partition((first.0 + position) % partition_count);
-            (partition, self.nodes[usize::from(node)])
+            (partition, self.node_at(*node))
         })
     }
 
@@ -251,6 +275,7 @@ impl Layout {
     /// If the layout has no such partition.
     #[must_use]
     pub fn balanced(&self, partition: Partition) -> &[u16] {
-        &self.order(partition)[..self.balanced_count()]
+        let order = self.order(partition);
+        order.get(..self.balanced_count()).unwrap_or(order)
     }
 }

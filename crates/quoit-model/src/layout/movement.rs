@@ -50,6 +50,10 @@ impl Movement {
     ///
     /// If a layout has no such partition.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "orders have numbers of nodes of the layout, which has a node"
+    )]
     pub fn of_partition(
         old: &Layout,
         new: &Layout,
@@ -58,7 +62,7 @@ impl Movement {
     ) -> Vec<Transfer> {
         let ids = |layout: &Layout| -> Vec<NodeId> {
             let primaries = layout.primaries(partition, n_val).iter();
-            primaries.map(|node| layout.nodes[usize::from(*node)]).collect()
+            primaries.map(|node| layout.node_at(*node)).collect()
         };
         let (before, after) = (ids(old), ids(new));
         // The position of a leaving node goes to the node that arrives there; the others are
@@ -106,6 +110,7 @@ impl Movement {
 /// Lower bound of the movement. Nodes below their new share must get the copies that they lack; nodes above
 /// their share, and nodes that have left, must give copies away; partitions with too few copies or locations
 /// must get others. These may be the same transfers, so the largest number counts.
+#[expect(clippy::indexing_slicing, reason = "orders have numbers of nodes of the layout")]
 fn lower_bound(old: &Layout, new: &Layout, n_val: u32) -> u64 {
     let parts = new.spread_parts();
     let spread = parts.spread();

@@ -49,6 +49,7 @@ pub enum LayoutWarning {
 impl Layout {
     /// The share of each node, in the order of [`Layout::nodes`].
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "orders have numbers of nodes of the layout")]
     pub fn shares(&self) -> Vec<NodeShare> {
         let mut held = vec![0u32; self.nodes.len()];
         for partition in self.partitions() {
@@ -67,6 +68,7 @@ impl Layout {
 
     /// Warnings that an operator should read before this layout is used.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "orders have numbers of nodes of the layout")]
     pub fn warnings(&self) -> Vec<LayoutWarning> {
         let mut warnings = Vec::new();
         let target_n_val = self.rules.target_n_val;

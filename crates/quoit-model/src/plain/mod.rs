@@ -70,6 +70,7 @@ impl<'a> PlainObject<'a> {
 
     /// The event that wrote the value.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "`decode_plain` and `written` checked the place")]
     pub fn dot(&self) -> &Dot {
         match &self.dot {
             DotPlace::InClock(place) => &self.clock.entries()[*place],
@@ -84,9 +85,9 @@ impl<'a> PlainObject<'a> {
     /// Panics if the clock has no entry of the dot's actor.
     #[must_use]
     pub fn written(clock: VersionVector, dot: &Dot) -> Self {
-        let place = clock.entries().iter().position(|entry| entry.actor == dot.actor);
-        let place = place.expect("the clock has the event");
-        let entry = &clock.entries()[place];
+        let mut entries = clock.entries().iter().enumerate();
+        let found = entries.find(|(_, entry)| entry.actor == dot.actor);
+        let (place, entry) = found.expect("the clock has the event");
         let same = entry == dot && entry.time_secs == dot.time_secs;
         let dot = if same { DotPlace::InClock(place) } else { DotPlace::Explicit(dot.clone()) };
         Self {

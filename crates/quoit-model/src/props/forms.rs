@@ -170,8 +170,8 @@ pub(super) fn boolean(value: &Value) -> Result<bool, Reason> {
 pub(super) fn shown(value: &Value) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let whole = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    match whole.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => format!("{}...", &whole[..end]),
+    match whole.char_indices().nth(SHOWN_CHARS_MAX).and_then(|(end, _)| whole.get(..end)) {
+        Some(start) => format!("{start}..."),
         None => whole,
     }
 }

@@ -194,6 +194,7 @@ fn embedded(value: &RiakEmbedded) -> Term {
 
 /// The term `{hyper, P, {hyper_binary, Registers}}`. Few registers are listed. The last elements
 /// are Riak's thresholds for changing the form.
+#[expect(clippy::indexing_slicing, reason = "the indexes of registers are below their number")]
 fn hll(hll: &HyperLogLog) -> Term {
     let atom = |name: &'static str| Term::Atom(Bytes::from_static(name.as_bytes()));
     let register_count = hll.precision().register_count() as u64;

@@ -235,7 +235,8 @@ fn default_order(sibling: &Sibling) -> Vec<u8> {
             entries.push((dict_slot(name), place));
         }
     }
-    entries.extend(notes_apart(meta).map(|(name, _)| (dict_slot(&name[1..]), OTHER)));
+    let others = notes_apart(meta).filter_map(|(name, _)| name.split_first());
+    entries.extend(others.map(|(_, name)| (dict_slot(name), OTHER)));
     entries.sort_by_key(|(slot, _)| std::cmp::Reverse(*slot));
     entries.into_iter().map(|(_, place)| place).collect()
 }
@@ -260,7 +261,7 @@ fn encode_fields(sibling: &Sibling, out: &mut Vec<u8>) {
     // Tags have 22 characters. A longer tag from elsewhere is cut to fit its length byte.
     let length = u8::try_from(vtag.len()).unwrap_or(u8::MAX);
     out.push(length);
-    out.extend_from_slice(&vtag[..usize::from(length)]);
+    out.extend_from_slice(vtag.get(..usize::from(length)).unwrap_or(vtag));
     out.push(sibling.deleted.into());
     let note = sibling.meta.other.iter().find(|(name, _)| name == NOTE_ORDER);
     let order = note.map_or_else(|| default_order(sibling), |(_, order)| order.to_vec());

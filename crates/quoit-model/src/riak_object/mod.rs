@@ -87,7 +87,9 @@ pub fn decode_riak_object(bytes: &Bytes) -> Result<Object, RiakObjectError> {
     match bytes.as_ref() {
         [RIAK_OBJECT, VERSION_1, ..] => decode_v1(bytes),
         [ETF_VERSION, ..] => v0::decode(bytes),
-        other => Err(RiakObjectError::UnknownVersion { start: other[..other.len().min(2)].into() }),
+        other => {
+            Err(RiakObjectError::UnknownVersion { start: other.get(..2).unwrap_or(other).into() })
+        }
     }
 }
 
@@ -151,6 +153,7 @@ fn sized(cursor: &mut Cursor<'_>) -> Result<Bytes, CutOff> {
 }
 
 /// Appends a 32-bit length and the bytes that `put` appends.
+#[expect(clippy::indexing_slicing, reason = "the length was appended at `start`")]
 fn put_sized(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -36,6 +36,7 @@ fn push_integer(out: &mut Vec<u8>, number: &IndexInteger) {
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "`small_form` counts leading bytes of the number")]
 fn push_small(out: &mut Vec<u8>, number: i128) {
     let (kind, skipped) = small_form(number);
     out.push(kind);
@@ -110,7 +111,7 @@ pub(super) fn read_term(bytes: &[u8]) -> Option<(IndexTerm, &[u8])> {
     if let Some(skipped) = COUNTED_BYTES_MAX.checked_sub(count) {
         let (digits, rest) = rest.split_at_checked(usize::from(count))?;
         let mut number = [if is_below { u8::MAX } else { 0 }; COUNTED_BYTES_MAX as usize];
-        number[usize::from(skipped)..].copy_from_slice(digits);
+        number.get_mut(usize::from(skipped)..)?.copy_from_slice(digits);
         let number = i128::from_be_bytes(number);
         if (number < 0) == is_below {
             // A number that is not in its shortest form is refused.
@@ -123,7 +124,7 @@ pub(super) fn read_term(bytes: &[u8]) -> Option<(IndexTerm, &[u8])> {
 /// Reads a number outside the range of `i128`.
 fn read_large(bytes: &[u8], is_below: bool, count: u8) -> Option<(IndexTerm, &[u8])> {
     let inverted = if is_below { u8::MAX } else { 0 };
-    let rest = &bytes[1..];
+    let (_, rest) = bytes.split_first()?;
     let (count, digits) = if count == MORE_BYTES {
         let (length, digits) = rest.split_first_chunk::<4>()?;
         (u32::from_be_bytes(length.map(|byte| byte ^ inverted)) as usize, digits)
@@ -137,7 +138,8 @@ fn read_large(bytes: &[u8], is_below: bool, count: u8) -> Option<(IndexTerm, &[u
     }
     let number = IndexInteger::from_sign_and_magnitude(is_below, &size)?;
     // A number that is not in its shortest form is refused.
-    let mut only = Vec::with_capacity(bytes.len() - after.len());
+    let read = bytes.strip_suffix(after)?;
+    let mut only = Vec::with_capacity(read.len());
     push_integer(&mut only, &number);
-    (only == bytes[..bytes.len() - after.len()]).then_some((IndexTerm::Integer(number), after))
+    (only == read).then_some((IndexTerm::Integer(number), after))
 }

@@ -161,7 +161,7 @@ impl Excerpt {
         }
         let actors = self.actors.iter().collect();
         let mut out = Vec::with_capacity(self.stored.len() + 256);
-        out.extend_from_slice(&self.stored[..self.count_at]);
+        out.extend_from_slice(self.stored_at(0..self.count_at));
         put_varint(&mut out, (self.left.len() + content.item_count()) as u64);
         let mut done = 0;
         match content {
@@ -206,10 +206,11 @@ impl Excerpt {
 
     fn place_of(&self, name: &[u8], kind: Option<u8>) -> Result<usize, usize> {
         self.left.binary_search_by(|entry| {
-            let named = self.stored[entry.name.clone()].cmp(name);
+            let named = self.stored_at(entry.name.clone()).cmp(name);
             named.then_with(|| {
-                let stored = || self.stored[entry.name.end] & !IS_BRANCH;
-                kind.map_or(Ordering::Equal, |kind| stored().cmp(&kind))
+                let end = entry.name.end;
+                let stored = || self.stored_at(end..end + 1).first().map(|byte| byte & !IS_BRANCH);
+                kind.map_or(Ordering::Equal, |kind| stored().cmp(&Some(kind)))
             })
         })
     }
@@ -222,15 +223,21 @@ impl Excerpt {
         place
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the places are numbers of entries, in order")]
     fn put_range(&self, places: Range<usize>, out: &mut Vec<u8>) {
         let mut run = 0..0;
         for entry in &self.left[places] {
             if entry.all.start != run.end {
-                out.extend_from_slice(&self.stored[run]);
+                out.extend_from_slice(self.stored_at(run));
                 run = entry.all.clone();
             }
             run.end = entry.all.end;
         }
-        out.extend_from_slice(&self.stored[run]);
+        out.extend_from_slice(self.stored_at(run));
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "`take_entries` read all places in these bytes")]
+    fn stored_at(&self, place: Range<usize>) -> &[u8] {
+        &self.stored[place]
     }
 }

@@ -130,7 +130,7 @@ pub fn encode_context(clock: &CausalClock, record: u64) -> Bytes {
 /// Returns an error if the bytes are not a context of this record, or have too many entries.
 pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, RemoveContextError> {
     let garbage = |why| {
-        let start = hex(&context[..context.len().min(16)]);
+        let start = hex(context.get(..16).unwrap_or(context));
         RemoveContextError::Garbage { size_bytes: context.len(), start, why }
     };
     if context.first() != Some(&CONTEXT_FORMAT_1) {

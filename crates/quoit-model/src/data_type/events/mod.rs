@@ -90,6 +90,7 @@ impl EventSet {
     /// # Panics
     ///
     /// Panics if the run begins at 0 or ends before it begins.
+    #[expect(clippy::indexing_slicing, reason = "`place_of` returns the number of an element")]
     pub fn insert(&mut self, actor: &Actor, run: Run) {
         assert!(run.is_valid(), "{run:?} is no run of events");
         match self.place_of(actor) {
@@ -104,6 +105,7 @@ impl EventSet {
     }
 
     /// Adds every event of `other`.
+    #[expect(clippy::indexing_slicing, reason = "`place_of` returns the number of an element")]
     pub fn merge(&mut self, other: &Self) {
         for (actor, runs) in &other.runs {
             match self.place_of(actor) {
@@ -149,7 +151,7 @@ impl EventSet {
     /// result is the run's last counter.
     pub(super) fn take_from(&mut self, actor: &Actor, counter: u64) -> Option<u64> {
         let place = self.place_of(actor).ok()?;
-        let runs = &mut self.runs[place].1;
+        let (_, runs) = self.runs.get_mut(place)?;
         let last = runs.first().filter(|run| run.first <= counter)?.last;
         runs.remove(0);
         if runs.is_empty() {
@@ -164,7 +166,8 @@ impl EventSet {
     }
 
     fn of(&self, actor: &Actor) -> &[Run] {
-        self.place_of(actor).map_or(&[], |place| &self.runs[place].1)
+        let found = self.place_of(actor).ok().and_then(|place| self.runs.get(place));
+        found.map_or(&[], |(_, runs)| runs)
     }
 
     fn place_of(&self, actor: &Actor) -> Result<usize, usize> {
@@ -176,15 +179,14 @@ impl EventSet {
 fn add_run(runs: &mut Runs, new: Run) {
     let from = runs.partition_point(|run| run.last < new.first && new.first - run.last > 1);
     let to = runs.partition_point(|run| run.first <= new.last.saturating_add(1));
-    let joined = runs[from..to].iter().fold(new, |joined, run| Run {
+    let joined = runs.drain(from..to).fold(new, |joined, run| Run {
         first: joined.first.min(run.first),
         last: joined.last.max(run.last),
     });
-    runs.drain(from..to);
     runs.insert(from, joined);
     debug_assert!(joined.has(new), "the joined run has the new one");
     debug_assert!(
-        runs[from.saturating_sub(1)..runs.len().min(from + 2)].is_sorted_by(is_gap_between),
+        runs.iter().skip(from.saturating_sub(1)).take(3).is_sorted_by(|a, b| is_gap_between(a, b)),
         "the joined run adjoins no other: {runs:?}"
     );
 }
@@ -202,7 +204,7 @@ fn subtract_runs(runs: &mut Runs, minus: &[Run]) {
     for run in runs.iter() {
         let from = minus.partition_point(|other| other.last < run.first);
         let mut rest = Some(*run);
-        for other in minus[from..].iter().take_while(|other| other.first <= run.last) {
+        for other in minus.iter().skip(from).take_while(|other| other.first <= run.last) {
             let Some(Run { first, last }) = rest else { break };
             if first < other.first {
                 left.push(Run { first, last: other.first - 1 });

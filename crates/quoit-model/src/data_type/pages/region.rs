@@ -276,7 +276,9 @@ impl PagedObject {
         let item_count = self.each_page_in(path, ranges, pages, |content, seed, pages| {
             content.open_fields(seed, Opening::Waiting, 1, pages, &mut BTreeMap::new())?;
             content.each_item_digest(&clock, seed, |hash, digest, is_live| {
-                if let Some(figures) = place_of(ranges, hash).map(|place| &mut figures[place]) {
+                if let Some(figures) =
+                    place_of(ranges, hash).and_then(|place| figures.get_mut(place))
+                {
                     figures.digest = figures.digest.wrapping_add(digest);
                     figures.item_count += u64::from(is_live);
                 }

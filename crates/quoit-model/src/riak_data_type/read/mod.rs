@@ -52,7 +52,7 @@ fn named(cursor: &mut Cursor<'_>) -> ReadResult<RiakDataType> {
             RiakDataType::Hll(hll::hll(rest(cursor)?)?)
         }
         name => {
-            let name = String::from_utf8_lossy(&name[..name.len().min(40)]).into_owned();
+            let name = String::from_utf8_lossy(name.get(..40).unwrap_or(name)).into_owned();
             return Err(RiakDataTypeError::UnknownType { name });
         }
     })
@@ -82,10 +82,11 @@ fn counter(cursor: &mut Cursor<'_>) -> ReadResult<Vec<RiakCount>> {
     }
     // Two grow-only counters, one of increments and one of decrements.
     let mut totals: BTreeMap<Actor, [u64; 2]> = BTreeMap::new();
-    for place in [0, 1] {
-        for (actor, total) in growing_counter(cursor)? {
-            totals.entry(actor).or_default()[place] = total;
-        }
+    for (actor, increments) in growing_counter(cursor)? {
+        totals.entry(actor).or_default()[0] = increments;
+    }
+    for (actor, decrements) in growing_counter(cursor)? {
+        totals.entry(actor).or_default()[1] = decrements;
     }
     if cursor.remaining() > 0 {
         return Err(shape("at the end of the value"));

@@ -79,7 +79,10 @@ pub(super) fn pairs(term: Term) -> ReadResult<Vec<(Term, Term)>> {
             };
             entries.into_iter().map(pair).collect()
         }
-        Term::Tuple(mut record) if record.len() == DICT_SIZE && record[0].is_atom(b"dict") => {
+        Term::Tuple(mut record)
+            if record.len() == DICT_SIZE
+                && record.first().is_some_and(|tag| tag.is_atom(b"dict")) =>
+        {
             let segments = record.pop().expect("it has nine elements");
             let mut pairs = Vec::new();
             for segment in slots(segments)? {
