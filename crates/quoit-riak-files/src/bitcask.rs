@@ -274,7 +274,7 @@ fn is_torn_end(source: &mut Source, at: u64, told: Option<u64>) -> Result<bool, 
 }
 
 /// Sizes of key and value, from a header.
-fn sizes(header: &[u8]) -> (usize, usize) {
+fn sizes(header: &[u8; HEADER_BYTES]) -> (usize, usize) {
     let key = u16::from_be_bytes([header[8], header[9]]);
     let value = u32::from_be_bytes([header[10], header[11], header[12], header[13]]);
     (key.into(), value as usize)
@@ -307,7 +307,7 @@ fn whole_record_behind(source: &mut Source, at: u64) -> Result<u64, RiakFilesErr
     let len = usize::try_from(source.left()).unwrap_or(usize::MAX).min(SEARCH_BYTES_MAX);
     let window = source.take(len)?.unwrap_or_default();
     let is_end = at + window.len() as u64 >= source.len();
-    let told = window.get(..HEADER_BYTES).map(sizes).map(|(key, value)| HEADER_BYTES + key + value);
+    let told = window.first_chunk().map(sizes).map(|(key, value)| HEADER_BYTES + key + value);
     let by_sizes = told.filter(|end| is_whole(&window, *end) || (is_end && *end == window.len()));
     let found = by_sizes.or_else(|| (1..window.len()).find(|place| is_whole(&window, *place)));
     Ok(at + found.unwrap_or(window.len()) as u64)
@@ -315,7 +315,7 @@ fn whole_record_behind(source: &mut Source, at: u64) -> Result<u64, RiakFilesErr
 
 /// True if a whole record of Riak begins at `at`.
 fn is_whole(window: &[u8], at: usize) -> bool {
-    let Some(header) = window.get(at..).and_then(|rest| rest.get(..HEADER_BYTES)) else {
+    let Some(header) = window.get(at..).and_then(<[u8]>::first_chunk::<HEADER_BYTES>) else {
         return false;
     };
     let (key_len, value_len) = sizes(header);
@@ -333,7 +333,8 @@ pub fn fuzz_bitcask_data(bytes: &[u8]) {
     while at < bytes.len() {
         let step = match is_whole(bytes, at) {
             true => bytes
-                .get(at..at + HEADER_BYTES)
+                .get(at..)
+                .and_then(<[u8]>::first_chunk)
                 .map(sizes)
                 .map_or(1, |(key, value)| HEADER_BYTES + key + value),
             false => 1,

@@ -249,7 +249,9 @@ fn ring_size_by_indexes(partitions: &[Partition]) -> Option<u32> {
     let all = tops?.into_iter().fold(0, |all, top| all | top);
     let size = 1u32 << (16 - all.trailing_zeros().min(16));
     // Several backends have directories with the same index.
-    let are_many = partitions.iter().any(|partition| partition.index != partitions[0].index);
+    let mut indexes = partitions.iter().map(|partition| &partition.index);
+    let first = indexes.next();
+    let are_many = indexes.any(|index| Some(index) != first);
     are_many.then_some(size)
 }
 

@@ -17,6 +17,7 @@ use flate2::read::ZlibDecoder;
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::etf::{Limits, Term};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_number::low_u32;
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -205,22 +206,20 @@ fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
         Some(rest) => inflate_zlib(rest.get(4..)?, MANIFEST_BYTES_MAX).ok()?,
         None => manifest.strip_prefix(&[131])?.to_vec(),
     };
-    let folder = b"journal_files/";
-    let starts = (0..term.len()).filter(|at| term[*at..].starts_with(folder));
-    let name = |start: usize| {
-        let rest = &term[start + folder.len()..];
+    let behind_folder = |at: usize| term.get(at..)?.strip_prefix(b"journal_files/");
+    let name = |rest: &[u8]| {
         // A number, an underscore, and the 36 characters of a UUID.
         let underscore =
             rest.iter().take(60).enumerate().filter(|(_, byte)| **byte == b'_').map(|(at, _)| at);
-        let end = underscore.into_iter().find_map(|at| {
-            let is_number = at > 0 && rest[at - 1].is_ascii_digit();
+        let name = underscore.into_iter().find_map(|at| {
+            let is_number = rest.get(..at)?.last().is_some_and(u8::is_ascii_digit);
             let uuid = rest.get(at + 1..at + 37)?;
             let is_uuid = uuid.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
-            (is_number && is_uuid).then_some(at + 37)
+            rest.get(..at + 37).filter(|_| is_number && is_uuid)
         })?;
-        std::str::from_utf8(&rest[..end]).ok().map(str::to_owned)
+        std::str::from_utf8(name).ok().map(str::to_owned)
     };
-    let names: Option<Vec<String>> = starts.map(name).collect();
+    let names: Option<Vec<String>> = (0..term.len()).filter_map(behind_folder).map(name).collect();
     let mut names = names?;
     names.reverse();
     Some(names)
@@ -300,10 +299,10 @@ fn scan(
 /// each hash table; and true if these disagree. The tables follow each other, so each of them gives
 /// the position of the first one; the most frequent result is taken.
 fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
-    let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let (mut before, mut told) = (0u64, Vec::new());
-    for table in tables.chunks_exact(TABLE_PLACE_BYTES) {
-        let (start, slots) = (u64::from(number(&table[..4])), u64::from(number(&table[4..])));
+    for table in tables.as_chunks::<TABLE_PLACE_BYTES>().0 {
+        let (start, slots) = two_numbers(*table);
+        let (start, slots) = (u64::from(start), u64::from(slots));
         told.push(start.checked_sub(before));
         before += slots * TABLE_SLOT_BYTES;
     }
@@ -316,6 +315,12 @@ fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
     let most = same.max_by_key(|same| same.len()).unwrap_or_default();
     let end = most.first().copied().flatten().filter(|end| *end >= TABLES_BYTES as u64);
     (end.unwrap_or(file_bytes).min(file_bytes), most.len() < told.len())
+}
+
+/// Two numbers of four bytes each, lowest byte first.
+fn two_numbers(bytes: [u8; 8]) -> (u32, u32) {
+    let both = u64::from_le_bytes(bytes);
+    (low_u32(both), low_u32(both >> 32))
 }
 
 /// A record that can't be read.
@@ -333,11 +338,8 @@ fn next(
 ) -> Result<Result<Option<LedgerRecord>, Broken>, RiakFilesError> {
     let at = source.at();
     let Some(header) = source.array::<HEADER_BYTES>()? else { return Ok(Err(Broken::NoEnd)) };
-    let size = |place: usize| {
-        u32::from_le_bytes([header[place], header[place + 1], header[place + 2], header[place + 3]])
-            as usize
-    };
-    let (key_len, value_len) = (size(0), size(4));
+    let (key_len, value_len) = two_numbers(header);
+    let (key_len, value_len) = (key_len as usize, value_len as usize);
     let is_plausible =
         key_len <= KEY_BYTES_MAX && (CHECKSUM_BYTES..=OBJECT_BYTES_MAX).contains(&value_len);
     if !is_plausible || source.at() + (key_len + value_len) as u64 > end {
@@ -349,7 +351,8 @@ fn next(
     let mut checksum = crc32fast::Hasher::new();
     checksum.update(&key);
     checksum.update(&value);
-    if body[key_len..key_len + CHECKSUM_BYTES] != checksum.finalize().to_be_bytes() {
+    let expected = checksum.finalize().to_be_bytes();
+    if body.get(key_len..key_len + CHECKSUM_BYTES) != Some(expected.as_slice()) {
         return Ok(Err(Broken::Skipped("a record is damaged: its checksum is another")));
     }
     Ok(match entry_of(&key) {
@@ -402,11 +405,10 @@ fn name_of(ledger_key: &Bytes) -> Option<BitcaskKey> {
 /// Extracts and decompresses the object of a value, which comes before the changes of the ledger.
 fn object_of(value: &Bytes) -> Result<Bytes, String> {
     let cut_off = || "a value is shorter than its parts".to_owned();
-    let tail = value.len().checked_sub(TAIL_BYTES).ok_or_else(cut_off)?;
-    let kind = value[value.len() - 1];
-    let changes =
-        u32::from_be_bytes([value[tail], value[tail + 1], value[tail + 2], value[tail + 3]]);
-    let end = tail.checked_sub(changes as usize).ok_or_else(cut_off)?;
+    let (before, tail) = value.split_last_chunk::<TAIL_BYTES>().ok_or_else(cut_off)?;
+    let [changes @ .., kind] = *tail;
+    let changes = u32::from_be_bytes(changes) as usize;
+    let end = before.len().checked_sub(changes).ok_or_else(cut_off)?;
     let stored = value.slice(..end);
     if kind & IS_BINARY == 0 {
         let binary =

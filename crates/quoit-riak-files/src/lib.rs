@@ -28,7 +28,8 @@
 //! formats are refused. This crate does not decode objects; see `quoit_model::riak_object`.
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod bitcask;

@@ -61,12 +61,12 @@ fn take(input: &mut &[u8], tag: u8) -> Option<()> {
 fn elements(input: &mut &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at_bit = 0;
-    let bit = |place: usize| input.get(place / 8).map(|byte| byte >> (7 - place % 8) & 1);
     // An empty byte string is the end byte alone.
-    if input.first() == Some(&END) {
-        *input = &input[1..];
+    if let Some((&END, rest)) = input.split_first() {
+        *input = rest;
         return Some(bytes);
     }
+    let bit = |place: usize| input.get(place / 8).map(|byte| byte >> (7 - place % 8) & 1);
     while bit(at_bit)? == 1 {
         let mut byte = 0;
         for place in at_bit + 1..at_bit + 9 {
@@ -76,11 +76,9 @@ fn elements(input: &mut &[u8]) -> Option<Vec<u8>> {
         at_bit += 9;
     }
     let padded = at_bit / 8 + 1;
-    if input.get(padded) != Some(&END) {
-        return None;
-    }
-    *input = &input[padded + 1..];
-    Some(bytes)
+    let (end, rest) = input.get(padded..)?.split_first()?;
+    *input = rest;
+    (*end == END).then_some(bytes)
 }
 
 /// Decodes bytes as a key, for fuzzing. Must return for all bytes.

@@ -18,8 +18,9 @@ pub fn join_tiers(partitions: Vec<Partition>) -> Result<Vec<Partition>, RiakFile
     };
     let (slow, mut joined): (Vec<_>, Vec<_>) = partitions.into_iter().partition(is_slow);
     for slow in slow {
-        match missing_its_tables(&joined, &slow)? {
-            Some(place) => joined[place].slow_directory = Some(slow.directory),
+        let place = missing_its_tables(&joined, &slow)?;
+        match place.and_then(|place| joined.get_mut(place)) {
+            Some(partition) => partition.slow_directory = Some(slow.directory),
             None => joined.push(slow),
         }
     }

@@ -102,6 +102,7 @@ fn little_endian(bytes: &[u8]) -> u32 {
 }
 
 /// Mixes three words, after Bob Jenkins (1996).
+#[expect(clippy::indexing_slicing, reason = "the round is below the number of rounds")]
 const fn mix([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
     const SHIFTS: [[u32; 3]; 3] = [[13, 8, 13], [12, 16, 5], [3, 10, 15]];
     let mut round = 0;

@@ -109,6 +109,10 @@ impl Tree {
 
     /// The root: a number of 4 bytes for each branch.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`toggle` and `set_branch` add leaves of the branches only"
+    )]
     pub fn root(&self) -> Bytes {
         let mut numbers = vec![0u32; self.size.branch_count() as usize];
         for (leaf, value) in &self.leaves {
@@ -119,6 +123,7 @@ impl Tree {
 
     /// A branch: its leaves of 4 bytes each. A branch that the tree does not have is all zeros.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "the range has the leaves of one branch")]
     pub fn branch(&self, number: u32) -> Bytes {
         let mut leaves = [0u32; BRANCH_LEAVES as usize];
         let first = number.saturating_mul(BRANCH_LEAVES);

@@ -35,13 +35,12 @@ pub(super) fn records(log: &[u8]) -> Vec<Logged> {
     let mut found = Vec::new();
     let mut begun: Option<(usize, Vec<u8>)> = None;
     let mut at = 0;
-    while at + HEADER_BYTES <= log.len() {
+    while let Some(header) = log.get(at..).and_then(<[u8]>::first_chunk::<HEADER_BYTES>) {
         let left = BLOCK_BYTES - at % BLOCK_BYTES;
         if left < HEADER_BYTES {
             at += left;
             continue;
         }
-        let header = &log[at..at + HEADER_BYTES];
         let checksum = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let len = usize::from(u16::from_le_bytes([header[4], header[5]]));
         let kind = header[6];
@@ -52,7 +51,10 @@ pub(super) fn records(log: &[u8]) -> Vec<Logged> {
         let end = at + HEADER_BYTES + len;
         let is_torn = end > log.len();
         let piece = log.get(at + HEADER_BYTES..end).filter(|_| HEADER_BYTES + len <= left);
-        let whole = piece.filter(|_| has_checksum(&log[at + 6..end], checksum));
+        // The checksum covers the kind too, the last byte of the header.
+        let covered = log.get(at + HEADER_BYTES - 1..end);
+        let is_whole = covered.is_some_and(|covered| has_checksum(covered, checksum));
+        let whole = piece.filter(|_| is_whole);
         let Some(piece) = whole.filter(|_| (FULL..=LAST).contains(&kind)) else {
             begun = None;
             // An incomplete record at the end of the log was never acknowledged, so nothing is

@@ -52,7 +52,7 @@ impl Version {
         let mut is_empty = true;
         for logged in records(manifest) {
             let Logged::Record { bytes, .. } = logged else { return None };
-            version.take(Self::read_edit(&bytes)?);
+            version.take(Self::read_edit(&bytes)?)?;
             is_empty = false;
         }
         for tables in &mut version.levels {
@@ -61,15 +61,17 @@ impl Version {
         (!is_empty).then_some(version)
     }
 
-    fn take(&mut self, edit: Edit) {
+    /// Makes a change; returns `None` if it names a level that there is not.
+    fn take(&mut self, edit: Edit) -> Option<()> {
         self.log_number = edit.log_number.unwrap_or(self.log_number);
         self.previous_log_number = edit.previous_log_number.unwrap_or(self.previous_log_number);
         for (level, number) in edit.deleted {
-            self.levels[level].retain(|table| table.number != number);
+            self.levels.get_mut(level)?.retain(|table| table.number != number);
         }
         for (level, table) in edit.new {
-            self.levels[level].push(table);
+            self.levels.get_mut(level)?.push(table);
         }
+        Some(())
     }
 
     /// Decodes a change; returns `None` if it is damaged.

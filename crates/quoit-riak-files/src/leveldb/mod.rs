@@ -271,6 +271,7 @@ impl Merge {
         self.from.as_ref().is_some_and(|from| key <= from)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the merge counts its runs")]
     fn refill(&mut self, run: usize) -> Result<(), RiakFilesError> {
         let next = match &mut self.runs[run] {
             Run::Logged(entries) => entries.next(),

@@ -102,6 +102,7 @@ impl Table {
 
     /// Skips the blocks that have only keys up to this one. Keeps all blocks if a damaged block
     /// prevents the search.
+    #[expect(clippy::indexing_slicing, reason = "the middle is the number of a block")]
     pub(super) fn skip_to_after(&mut self, key: &Bytes) -> Result<(), RiakFilesError> {
         let len = self.file.metadata().map_err(RiakFilesError::io(&*self.path))?.len();
         // The list is in reverse order. The blocks that begin after the key are kept, and the one
