@@ -100,9 +100,8 @@ impl Layout {
         if !bytes.len().is_multiple_of(2 * usize::from(partitions)) {
             return Err(LayoutError::Primaries { size_bytes: bytes.len(), partitions });
         }
-        let pairs = bytes.chunks_exact(2);
-        let primaries: Vec<u16> =
-            pairs.map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+        let (pairs, _) = bytes.as_chunks::<2>();
+        let primaries: Vec<u16> = pairs.iter().map(|pair| u16::from_be_bytes(*pair)).collect();
         let count = answer.nodes.len();
         if let Some(&place) = primaries.iter().find(|place| usize::from(**place) >= count) {
             return Err(LayoutError::NoSuchNode { place, count });
@@ -146,8 +145,15 @@ impl Layout {
     /// Costs two hash lookups and one hash of the names. Allocates if the names have more than 188 bytes
     /// together.
     #[must_use]
-    pub fn replicas(&self, key: KeyRef<'_>) -> &[u16] {
-        if key.check().is_err() {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`from_wire` refuses tables that lack positions of a partition"
+    )]
+    pub fn replicas(&self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) -> &[u16] {
+        let bucket_type = bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
+        let bucket = BucketRef { bucket_type, bucket };
+        let named = bucket.key(key);
+        if named.check().is_err() {
             return &[];
         }
         let rule = self.rule(key.bucket);

@@ -83,7 +83,8 @@
 //! method here, there is [`Connection`] with the messages of [`wire`].
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod answer;

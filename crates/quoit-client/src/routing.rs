@@ -87,7 +87,7 @@ impl Nodes {
         let untried = |node: &Arc<Node>| !tried.iter().any(|other| Arc::ptr_eq(other, node));
         let usable = |node: &&Arc<Node>| reachable(node) && untried(node);
         let replicas = in_turn(replicas, turn);
-        let replicas = replicas.filter_map(|place| self.members[usize::from(*place)].as_ref());
+        let replicas = replicas.filter_map(|place| self.members.get(usize::from(*place))?.as_ref());
         let members = || in_turn(&self.members, turn).flatten();
         let seeds = || in_turn(&self.seeds, turn);
         let chosen = replicas

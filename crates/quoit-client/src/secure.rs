@@ -226,7 +226,8 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin, A: Body>(
         if count == 0 {
             return Err(lost(io::ErrorKind::UnexpectedEof.into()));
         }
-        read.extend_from_slice(&part[..count]);
+        part.truncate(count);
+        read.extend_from_slice(&part);
     }
 }
 

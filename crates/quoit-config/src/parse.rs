@@ -164,8 +164,8 @@ pub(crate) fn setting(line: &str, origin: Origin) -> Result<Option<ConfigLine>, 
     };
     let key = key.trim();
     // A comment after the value must follow white space.
-    let end = value.find(" #").or_else(|| value.find("\t#")).unwrap_or(value.len());
-    let value = value[..end].trim();
+    let before = value.split_once(" #").or_else(|| value.split_once("\t#"));
+    let value = before.map_or(value, |(before, _)| before).trim();
     if key.is_empty() || key.contains(char::is_whitespace) {
         return Err(ParseError::NotASetting { origin, line: text.to_owned() });
     }

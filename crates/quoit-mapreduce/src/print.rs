@@ -90,7 +90,7 @@ fn print_atom(out: &mut String, name: &[u8]) {
 fn print_text(out: &mut String, bytes: &[u8]) {
     let is_printable = |byte: &u8| matches!(byte, 0x20..=0x7e | b'\n' | b'\r' | b'\t');
     if bytes.iter().all(is_printable) {
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(PRINTED_MAX)]);
+        let text = String::from_utf8_lossy(bytes.get(..PRINTED_MAX).unwrap_or(bytes));
         let _ = write!(out, "{text:?}");
         return;
     }

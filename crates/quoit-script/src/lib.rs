@@ -8,7 +8,8 @@
 //! `quoit-mapreduce` defines jobs, and `quoit-core` runs them and reads the objects.
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod limits;

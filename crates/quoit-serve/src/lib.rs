@@ -4,7 +4,8 @@
 //! settings, announces the node, and stops it in order. The crate `quoit-node` assembles the node itself.
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod certificates;

@@ -42,9 +42,9 @@ impl Identity {
                 .map_err(|fault| TlsError::file(certificate, *place, fault))?;
         }
         let faulty = |place, fault| TlsError::file(certificate, place, fault);
-        let of_leaf = loaded[0].certificate.check_purpose(purpose);
-        of_leaf.map_err(|fault| faulty(loaded[0].place, fault))?;
-        let place = loaded[0].place;
+        let first = loaded.first().expect("a file without a certificate is refused");
+        let (leaf, place) = (first.certificate.clone(), first.place);
+        leaf.check_purpose(purpose).map_err(|fault| faulty(place, fault))?;
         for file in more {
             extend_chain(&mut loaded, load_certificates(file)?);
         }
@@ -53,13 +53,12 @@ impl Identity {
             TlsError::file(key, Place::Whole, FileFault::UnsupportedKey(fault.to_string()))
         };
         let signing = crate::provider().key_provider.load_private_key(private).map_err(unusable)?;
-        let leaf = loaded[0].certificate.clone();
         let places: Vec<Place> = loaded.iter().map(|loaded| loaded.place).collect();
         let chain: Vec<_> = loaded.into_iter().map(|loaded| loaded.der).collect();
         let certified = CertifiedKey::new(chain.clone(), signing);
         certified.keys_match().map_err(|fault| match fault {
-            rustls::Error::InconsistentKeys(_) => match matching(&certified) {
-                Some(at) => faulty(places[at], FileFault::LeafBehind { key: key.to_owned() }),
+            rustls::Error::InconsistentKeys(_) => match matching(&certified, &places) {
+                Some(place) => faulty(place, FileFault::LeafBehind { key: key.to_owned() }),
                 None => TlsError::KeyMismatch {
                     certificate: certificate.to_owned(),
                     key: key.to_owned(),
@@ -119,12 +118,12 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Returns the index of the certificate in the chain that the key belongs to.
-fn matching(certified: &CertifiedKey) -> Option<usize> {
+/// Returns the place of the certificate of the chain that the key belongs to.
+fn matching(certified: &CertifiedKey, places: &[Place]) -> Option<Place> {
     let belongs = |der: &CertificateDer<'static>| {
         CertifiedKey::new(vec![der.clone()], Arc::clone(&certified.key)).keys_match().is_ok()
     };
-    certified.cert.iter().position(belongs)
+    certified.cert.iter().zip(places).find(|(der, _)| belongs(der)).map(|(_, place)| *place)
 }
 
 /// Extends the chain with certificates of `more`, each of which issued the one before it.

@@ -111,5 +111,5 @@ fn find(content: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 fn line_of(content: &[u8], at: usize) -> usize {
-    content[..at.min(content.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    content.iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }

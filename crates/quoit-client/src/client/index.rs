@@ -124,8 +124,8 @@ impl IndexQuery {
     #[must_use]
     pub fn keys_with_prefix(bucket: &Bucket, prefix: impl Into<Term>) -> Self {
         let Term(prefix) = prefix.into();
-        let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
-        let mut end = prefix[..prefix.len() - ones].to_vec();
+        let mut end = prefix.to_vec();
+        while end.pop_if(|byte| *byte == u8::MAX).is_some() {}
         let Some(last) = end.pop() else {
             let beyond_all = Bytes::from(vec![u8::MAX; KEY_BYTES_MAX]);
             return Self::keys_between(bucket, prefix, beyond_all);

@@ -168,6 +168,7 @@ impl Pipeline {
     }
 
     /// Returns work of the last stage that has enough inputs.
+    #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
     fn waiting_work(&mut self) -> Option<Work> {
         for place in (self.ended_count..self.stages.len()).rev() {
             match &mut self.stages[place] {
@@ -186,6 +187,7 @@ impl Pipeline {
         None
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
     fn call(&mut self, place: usize) -> Work {
         let Stage::Calls(calls) = &mut self.stages[place] else {
             unreachable!("only scripts are called")
@@ -197,6 +199,7 @@ impl Pipeline {
     }
 
     /// Ends the first stage that has not ended. It has no waiting work, and no further inputs reach it.
+    #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
     fn end_stage(&mut self) -> Result<Option<Work>, PhaseFault> {
         let place = self.ended_count;
         let last = match &mut self.stages[place] {
@@ -251,6 +254,7 @@ impl Pipeline {
         std::mem::take(&mut self.ready)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
     fn emit(&mut self, place: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
         let has_next = place + 1 < self.stages.len();
         match (self.phases[place].keep, has_next) {
@@ -278,6 +282,7 @@ impl Pipeline {
     }
 
     /// Passes data to a phase.
+    #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
     fn deliver(
         &mut self,
         place: usize,

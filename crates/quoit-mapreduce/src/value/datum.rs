@@ -31,7 +31,7 @@ impl Datum {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Term(Term::Tuple(parts))
-            if parts.len() == 3 && parts[0].is_atom(b"not_found"))
+            if matches!(parts.as_slice(), [tag, _, _] if tag.is_atom(b"not_found")))
     }
 
     /// Returns the output as an Erlang term.

@@ -167,9 +167,8 @@ fn dictionary(entries: Vec<(Term, Term)>) -> Term {
     let count = Term::Integer(entries.len() as i128);
     let pair = |(name, value)| Term::ImproperList(vec![name], Box::new(value));
     let slot = Term::List(entries.into_iter().map(pair).collect());
-    let empty = || vec![Term::List(vec![]); DICT_SLOTS];
-    let mut slots = empty();
-    slots[0] = slot;
+    let mut slots = vec![slot];
+    slots.resize(DICT_SLOTS, Term::List(vec![]));
     let (few, many) = (Term::Integer(0), Term::Integer(1 << 20));
     Term::Tuple(vec![
         atom(b"dict"),
@@ -182,7 +181,7 @@ fn dictionary(entries: Vec<(Term, Term)>) -> Term {
         // Numbers of entries at which the table expands and contracts; neither happens.
         many,
         few,
-        Term::Tuple(empty()),
+        Term::Tuple(vec![Term::List(vec![]); DICT_SLOTS]),
         Term::Tuple(vec![Term::Tuple(slots)]),
     ])
 }

@@ -72,25 +72,30 @@ impl Input {
     pub fn from_term(term: &Term) -> Option<Self> {
         match term {
             Term::List(parts) => Self::from_list(parts),
-            Term::Tuple(parts) => match parts.as_slice() {
-                [Term::Tuple(name), data] if name.len() == 2 => {
-                    Some(Self::from_pair(&name[0], &name[1])?.with_data(data))
+            Term::Tuple(parts) => {
+                let [first, second] = parts.as_slice() else { return None };
+                if let Term::Tuple(name) = first
+                    && let [bucket, key] = name.as_slice()
+                {
+                    return Some(Self::from_pair(bucket, key)?.with_data(second));
                 }
-                [bucket, key] => Self::from_pair(bucket, key),
-                _ => None,
-            },
+                Self::from_pair(first, second)
+            }
             _ => None,
         }
     }
 
     fn from_list(parts: &[Term]) -> Option<Self> {
-        if !(2..=4).contains(&parts.len()) {
-            return None;
-        }
-        let mut input = Self::from_pair(&parts[0], &parts[1])?;
-        input.key_data = parts.get(2).cloned();
-        if let Some(bucket_type) = parts.get(3) {
-            input.bucket_type = bucket_type.as_binary()?.clone();
+        let [bucket, key, more @ ..] = parts else { return None };
+        let mut input = Self::from_pair(bucket, key)?;
+        match more {
+            [] => {}
+            [data] => input.key_data = Some(data.clone()),
+            [data, bucket_type] => {
+                input.key_data = Some(data.clone());
+                input.bucket_type = bucket_type.as_binary()?.clone();
+            }
+            _ => return None,
         }
         Some(input)
     }

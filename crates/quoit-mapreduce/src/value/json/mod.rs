@@ -221,12 +221,13 @@ fn append_tuple(out: &mut Vec<u8>, term: &Term, parts: &[Term]) -> Result<(), No
         });
         return append_members(out, pairs);
     }
-    match parts {
-        [tag, Term::Tuple(name), data] if tag.is_atom(b"not_found") && name.len() == 2 => {
-            append_marker(out, &name[0], &name[1], data)
-        }
-        _ => append_list(out, parts, append_term),
+    if let [tag, Term::Tuple(name), data] = parts
+        && tag.is_atom(b"not_found")
+        && let [bucket, key] = name.as_slice()
+    {
+        return append_marker(out, bucket, key, data);
     }
+    append_list(out, parts, append_term)
 }
 
 fn append_members<'t>(
@@ -253,14 +254,18 @@ fn append_members<'t>(
 /// `default`.
 fn append_marker(out: &mut Vec<u8>, bucket: &Term, key: &Term, data: &Term) -> Result<(), NotText> {
     out.extend_from_slice(b"{\"not_found\":{");
-    let bucket = match bucket {
-        Term::Tuple(parts) if parts.len() == 2 => {
+    let typed = match bucket {
+        Term::Tuple(parts) => parts.as_slice(),
+        _ => &[],
+    };
+    let bucket = match typed {
+        [bucket_type, bucket] => {
             out.extend_from_slice(b"\"bucket_type\":");
-            append_term(out, &parts[0])?;
+            append_term(out, bucket_type)?;
             out.push(b',');
-            &parts[1]
+            bucket
         }
-        bucket => bucket,
+        _ => bucket,
     };
     out.extend_from_slice(b"\"bucket\":");
     append_term(out, bucket)?;
