@@ -149,11 +149,8 @@ impl Layout {
         clippy::indexing_slicing,
         reason = "`from_wire` refuses tables that lack positions of a partition"
     )]
-    pub fn replicas(&self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) -> &[u16] {
-        let bucket_type = bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
-        let bucket = BucketRef { bucket_type, bucket };
-        let named = bucket.key(key);
-        if named.check().is_err() {
+    pub fn replicas(&self, key: KeyRef<'_>) -> &[u16] {
+        if key.check().is_err() {
             return &[];
         }
         let rule = self.rule(key.bucket);

@@ -87,7 +87,7 @@ impl Layouts {
     fn holders(&self, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
         let layout = self.for_reads(partition);
         let primaries = layout.primaries(partition, n_val).iter();
-        primaries.map(|place| layout.nodes()[usize::from(*place)]).collect()
+        primaries.map(|place| layout.node_at(*place)).collect()
     }
 }
 

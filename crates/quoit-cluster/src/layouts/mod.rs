@@ -115,10 +115,20 @@ impl Layouts {
         self.live.last().expect("there is always a layout")
     }
 
+    /// Returns the oldest live layout.
+    ///
+    /// # Panics
+    ///
+    /// Never: at least one layout is live.
+    #[must_use]
+    pub fn oldest(&self) -> &Arc<Layout> {
+        self.live.first().expect("there is always a layout")
+    }
+
     /// Returns the version of the oldest live layout. Requests made with an older one are refused.
     #[must_use]
     pub fn oldest_version(&self) -> u64 {
-        self.live[0].version()
+        self.oldest().version()
     }
 
     /// Returns the layout by which a partition is read: the newest one in which all primaries have
@@ -128,9 +138,13 @@ impl Layouts {
     ///
     /// If the partition does not exist.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`reads` has a live layout for each partition; others panic, as documented"
+    )]
     pub fn for_reads(&self, partition: Partition) -> &Arc<Layout> {
         if self.reads.is_empty() {
-            return &self.live[0];
+            return self.oldest();
         }
         &self.live[usize::from(self.reads[usize::from(partition.0)])]
     }
@@ -173,6 +187,7 @@ impl Layouts {
     }
 
     /// Returns the version of the oldest layout by which any partition is read.
+    #[expect(clippy::indexing_slicing, reason = "`reads` has indexes of live layouts")]
     pub(crate) fn oldest_read(&self) -> u64 {
         let oldest = self.reads.iter().min().copied().unwrap_or_default();
         self.live[usize::from(oldest)].version()
@@ -190,15 +205,13 @@ impl Layouts {
     fn holds(&self, layouts: &[Arc<Layout>], partition: Partition, node: NodeId) -> bool {
         layouts.iter().any(|layout| {
             let primaries = layout.primaries(partition, self.n_val.max(1));
-            primaries.iter().any(|place| layout.nodes()[usize::from(*place)] == node)
+            primaries.iter().any(|place| layout.node_at(*place) == node)
         })
     }
 
     fn is_complete(&self, layout: &Layout, partition: Partition) -> bool {
         let mut primaries = layout.primaries(partition, self.n_val).iter();
-        primaries.all(|place| {
-            !self.incomplete.contains(&(partition, layout.nodes()[usize::from(*place)]))
-        })
+        primaries.all(|place| !self.incomplete.contains(&(partition, layout.node_at(*place))))
     }
 
     /// Adds a layout. A node that has more votes for a partition in the new layout than in the layout by
@@ -211,7 +224,7 @@ impl Layouts {
         for partition in layout.partitions() {
             let read_by = self.for_reads(partition);
             for place in layout.primaries(partition, self.n_val) {
-                let node = layout.nodes()[usize::from(*place)];
+                let node = layout.node_at(*place);
                 let before = read_by.node_index(node);
                 let gains = |n_val: &u32| {
                     let votes = before.map_or(0, |before| read_by.votes(partition, *n_val, before));
@@ -296,7 +309,7 @@ impl Layouts {
             self.live = live;
             self.lost.copies.retain(|copy, _| self.incomplete.contains(copy));
             debug_assert!(
-                self.live[0].partitions().all(|each| self.is_complete(&self.live[0], each)),
+                self.oldest().partitions().all(|each| self.is_complete(self.oldest(), each)),
                 "the oldest layout that stays has complete copies of all partitions"
             );
         }

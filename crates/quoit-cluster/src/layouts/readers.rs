@@ -29,7 +29,7 @@ impl Layouts {
         let of = |partition: Partition| {
             let layout = self.for_reads(partition);
             let places = layout.primaries(partition, n_val).iter();
-            places.map(|place| layout.nodes()[usize::from(*place)])
+            places.map(|place| layout.node_at(*place))
         };
         let nodes: BTreeSet<NodeId> = partitions().flat_map(of).collect();
         let nodes: Vec<NodeId> = nodes.into_iter().collect();

@@ -46,6 +46,7 @@ impl Default for LatencyEstimate {
 }
 
 impl LatencyEstimate {
+    #[expect(clippy::indexing_slicing, reason = "`bucket_of` returns the number of a bucket")]
     pub(crate) fn record(&mut self, latency_us: u32) {
         if self.count == 0 {
             self.mean_us = latency_us as f32;

@@ -405,6 +405,10 @@ fn defer(context: &mut Context<'_>) {
 }
 
 /// Writes the bytes from `from` on, and adds the number of accepted writes to `write_count`.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`from` and `count` are at most the numbers of bytes and of slices"
+)]
 fn poll_write_all(
     writer: &mut BoxWriter,
     context: &mut Context<'_>,

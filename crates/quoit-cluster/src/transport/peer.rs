@@ -105,7 +105,7 @@ impl Peer {
     }
 
     pub(super) fn set_plain(&self, lane: Lane, is_plain: bool) {
-        self.plain_lanes[lane.number() as usize].store(is_plain, Ordering::Relaxed);
+        of_lane(&self.plain_lanes, lane).store(is_plain, Ordering::Relaxed);
     }
 
     /// Returns the peer's identity.
@@ -353,7 +353,7 @@ impl Peer {
         self.refusals.lock().trouble = None;
         self.version_max.store(versions.max, Ordering::Relaxed);
         self.version_common.store(common, Ordering::Relaxed);
-        self.boot_ids[lane.number() as usize].store(boot_id, Ordering::Relaxed);
+        of_lane(&self.boot_ids, lane).store(boot_id, Ordering::Relaxed);
         if lane == Lane::Small {
             self.health.connected(Instant::now());
         }
@@ -397,7 +397,7 @@ impl Peer {
     /// already.
     pub(super) fn said_goodbye(&self, boot_id: u64) {
         for lane in [Lane::Small, Lane::Large] {
-            if self.boot_ids[lane.number() as usize].load(Ordering::Relaxed) != boot_id {
+            if of_lane(&self.boot_ids, lane).load(Ordering::Relaxed) != boot_id {
                 continue;
             }
             if lane == Lane::Small {
@@ -421,7 +421,7 @@ impl Peer {
     /// continue.
     pub(crate) fn renew_plain(&self) {
         for lane in [Lane::Small, Lane::Large] {
-            if self.plain_lanes[lane.number() as usize].load(Ordering::Relaxed) {
+            if of_lane(&self.plain_lanes, lane).load(Ordering::Relaxed) {
                 self.lane(lane).renew();
             }
         }
@@ -456,6 +456,14 @@ impl Peer {
 
     pub(super) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::SeqCst)
+    }
+}
+
+/// The value of a lane, of a pair that begins with that of the small lane.
+const fn of_lane<T>([small, large]: &[T; 2], lane: Lane) -> &T {
+    match lane {
+        Lane::Small => small,
+        Lane::Large => large,
     }
 }
 

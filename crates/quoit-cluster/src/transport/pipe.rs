@@ -160,8 +160,9 @@ impl AsyncRead for PipeReader {
         this.arrival = None;
         if let Some((_, bytes)) = pipe.pieces.front_mut() {
             let piece = bytes.as_slices().0;
-            let taken = piece.len().min(into.remaining());
-            into.put_slice(&piece[..taken]);
+            let piece = piece.get(..into.remaining()).unwrap_or(piece);
+            let taken = piece.len();
+            into.put_slice(piece);
             bytes.drain(..taken);
             let is_empty = bytes.is_empty();
             pipe.size_bytes -= taken;
@@ -203,7 +204,7 @@ impl AsyncWrite for PipeWriter {
         }
         let last_arrival = pipe.pieces.back().map(|(arrives_at, _)| *arrives_at);
         let arrives_at = (Instant::now() + delay).max(last_arrival.unwrap_or_else(Instant::now));
-        pipe.pieces.push_back((arrives_at, bytes[..taken].iter().copied().collect()));
+        pipe.pieces.push_back((arrives_at, bytes.iter().take(taken).copied().collect()));
         pipe.size_bytes += taken;
         pipe.wake_reader();
         Poll::Ready(Ok(taken))

@@ -159,7 +159,7 @@ impl LinkSecurity {
         if path.exists() {
             let now = quoit_tls::Instant::now();
             let identity = Identity::load(&path, &path, &[], Purpose::Server, now)?;
-            let authorities = identity.chain()[1..].to_vec();
+            let authorities = identity.chain().iter().skip(1).cloned().collect();
             self.set_first_keys(identity, authorities, || Ok::<_, TlsError>(()))?;
         }
         self.file = Some(file);

@@ -129,7 +129,9 @@ impl State {
             );
             types.push(of_type);
         }
-        types[1..].sort_unstable_by_key(|each| each.bucket_type);
+        if let [_, named @ ..] = types.as_mut_slice() {
+            named.sort_unstable_by_key(|each| each.bucket_type);
+        }
         buckets.sort_unstable_by_key(|each| (each.bucket_type, each.bucket));
         types.append(&mut buckets);
         types
