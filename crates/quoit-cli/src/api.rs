@@ -209,11 +209,13 @@ impl Api {
 
     /// The node that calls go to at present.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "`current` is the number of a node")]
     pub fn target(&self) -> &Target {
         &self.places[self.current.get()].0
     }
 
     /// Calls the current node. If it can't connect to a node, it tries the next one. It tries each node once.
+    #[expect(clippy::indexing_slicing, reason = "`current` is the number of a node")]
     fn ask(
         &self,
         call: impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,

@@ -97,6 +97,7 @@ impl Transport for LocalTransport {
         &mut self.buffers
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`amount` bytes of this buffer were written")]
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.stream.0.set_write_timeout(timeout.not_zero().map(|limit| *limit))?;
         let output = &self.buffers.output()[..amount];

@@ -147,8 +147,8 @@ fn parts(text: &str, wanted: Wanted) -> Result<Vec<Vec<u8>>, NameError> {
     if given.len() + 1 == names.len() {
         given.insert(0, DEFAULT_TYPE);
     }
-    if given.len() < names.len() {
-        return Err(refused(format!("the {} is missing", names[names.len() - 1])));
+    if let Some(missing) = names.get(given.len()..).and_then(|missing| missing.last()) {
+        return Err(refused(format!("the {missing} is missing")));
     }
     if given.len() > names.len() {
         return Err(refused(format!("it has {} parts", given.len())));

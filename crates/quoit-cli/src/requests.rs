@@ -52,7 +52,7 @@ fn asked(api: &Api, path: &str) -> Result<Value> {
 
 fn list(document: &Value, limit: usize) -> &[Value] {
     let all = document.as_array().map(Vec::as_slice).unwrap_or_default();
-    &all[..all.len().min(limit)]
+    all.get(..limit).unwrap_or(all)
 }
 
 /// Name of a record as the command line takes it.

@@ -87,8 +87,19 @@ impl Reader<'_> {
         self.text.get(self.at).copied()
     }
 
+    /// The text that is not read yet.
+    fn rest(&self) -> &[u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The text that was read since `start`.
+    fn passed(&self, start: usize) -> String {
+        let passed = self.text.get(start..self.at).unwrap_or_default();
+        String::from_utf8_lossy(passed).into_owned()
+    }
+
     fn line(&self) -> usize {
-        1 + self.text[..self.at].iter().filter(|byte| **byte == b'\n').count()
+        1 + self.text.iter().take(self.at).filter(|byte| **byte == b'\n').count()
     }
 
     /// Skips white space and comments.
@@ -123,7 +134,7 @@ impl Reader<'_> {
                 while self.peek().is_some_and(is_part) || self.is_point_of_a_number() {
                     self.at += 1;
                 }
-                Ok(Node::Word(String::from_utf8_lossy(&self.text[start..self.at]).into_owned()))
+                Ok(Node::Word(self.passed(start)))
             }
             Some(byte) => bail!("line {}: {:?} begins no term", self.line(), char::from(byte)),
             None => bail!("line {}: the file ends within a term", self.line()),
@@ -223,14 +234,14 @@ impl Reader<'_> {
     /// Reads a binary. The value of a binary of one string, `<<"text">>`, is the string.
     fn binary(&mut self, depth: usize) -> Result<Node> {
         let line = self.line();
-        if !self.text[self.at..].starts_with(b"<<") {
+        if !self.rest().starts_with(b"<<") {
             bail!("line {line}: \"<\" begins no term");
         }
         self.at += 2;
         let (mut segments, mut is_all_text) = (Vec::new(), true);
         loop {
             self.skip_space();
-            if self.text[self.at..].starts_with(b">>") {
+            if self.rest().starts_with(b">>") {
                 self.at += 2;
                 break;
             }
@@ -262,7 +273,7 @@ impl Reader<'_> {
         while self.peek().is_some_and(is_part) {
             self.at += 1;
         }
-        let form = String::from_utf8_lossy(&self.text[start..self.at]).into_owned();
+        let form = self.passed(start);
         self.skip_space();
         Ok((value, form))
     }

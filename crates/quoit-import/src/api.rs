@@ -67,8 +67,8 @@ impl Api {
     /// The host of the URL, without its port.
     pub(crate) fn host(&self) -> &str {
         let authority = self.authority();
-        match authority.rfind(':') {
-            Some(colon) if !authority.ends_with(']') => &authority[..colon],
+        match authority.rsplit_once(':') {
+            Some((host, _)) if !authority.ends_with(']') => host,
             _ => authority,
         }
     }

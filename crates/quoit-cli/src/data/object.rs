@@ -164,7 +164,8 @@ fn sibling(part: &[u8]) -> Option<Sibling> {
         Some(value) => (&[][..], value),
         None => {
             let place = find_all(part, "\r\n\r\n").next()?;
-            (&part[..place], &part[place + 4..])
+            let (head, rest) = part.split_at_checked(place)?;
+            (head, rest.strip_prefix(b"\r\n\r\n")?)
         }
     };
     let mut sibling = Sibling { value: value.to_vec(), ..Sibling::default() };

@@ -85,7 +85,9 @@ fn show(overview: &Value, found: &[attention::Finding], format: Format) {
             let mut overview = overview.clone();
             let found =
                 found.iter().map(|each| json!({"problem": each.problem, "remedy": each.remedy}));
-            overview["attention"] = found.collect();
+            if let Some(overview) = overview.as_object_mut() {
+                overview.insert("attention".to_owned(), found.collect());
+            }
             say!("{overview}");
         }
     }

@@ -133,7 +133,9 @@ pub fn riak_admin(words: &[String]) -> Translated {
     let at = url.clone().into_iter().flat_map(|url| ["--url".to_owned(), url]);
     match translated(&words, url.as_deref()) {
         // The address goes before the command: after it, the address could be mistaken for an argument.
-        Translated::Run(mut line) if ["admin", "repl"].contains(&line[0].as_str()) => {
+        Translated::Run(mut line)
+            if line.first().is_some_and(|word| ["admin", "repl"].contains(&word.as_str())) =>
+        {
             line.splice(1..1, at);
             Translated::Run(line)
         }
@@ -153,9 +155,9 @@ fn without_url(words: &[String]) -> (Vec<String>, Option<String>) {
     let (mut left, mut url) = (Vec::new(), None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        match word.strip_prefix("--url") {
-            Some("") => url = words.next().cloned(),
-            Some(given) if given.starts_with('=') => url = Some(given[1..].to_owned()),
+        match (word.as_str(), word.strip_prefix("--url=")) {
+            ("--url", _) => url = words.next().cloned(),
+            (_, Some(given)) => url = Some(given.to_owned()),
             _ => left.push(word.clone()),
         }
     }
@@ -163,10 +165,9 @@ fn without_url(words: &[String]) -> (Vec<String>, Option<String>) {
 }
 
 fn translated(words: &[String], url: Option<&str>) -> Translated {
-    let Some(first) = words.first() else { return help_of_admin(None) };
+    let Some((first, rest)) = words.split_first() else { return help_of_admin(None) };
     // Scripts use both spellings, with hyphens and with underscores.
     let command = first.trim_start_matches("--").replace('_', "-");
-    let rest = &words[1..];
     match command.as_str() {
         "help" | "-h" => help_of_admin(None),
         "test" => Translated::Test(url.unwrap_or(DEFAULT_URL).to_owned()),
@@ -209,8 +210,7 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
 /// Translates a command line of `riak`.
 #[must_use]
 pub fn riak(words: &[String]) -> Translated {
-    let Some(first) = words.first() else { return help_of_riak(None) };
-    let rest = &words[1..];
+    let Some((first, rest)) = words.split_first() else { return help_of_riak(None) };
     match first.as_str() {
         "admin" => riak_admin(rest),
         "repl" => run(&["repl"], rest),
@@ -219,9 +219,9 @@ pub fn riak(words: &[String]) -> Translated {
         "version" => run(&["--version"], &[]),
         "chkconfig" if rest.is_empty() => Translated::CheckConfig,
         "chkconfig" => run(&["config", "check"], rest),
-        "config" => match rest.first().map(String::as_str) {
-            Some("describe") => config("describe", &rest[1..]),
-            Some("effective") => config("show", &[]),
+        "config" => match rest.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+            Some(("describe", rest)) => config("describe", rest),
+            Some(("effective", _)) => config("show", &[]),
             _ => say("nothing to do: the node reads the configuration file directly", true),
         },
         "top" => riak_admin(words),

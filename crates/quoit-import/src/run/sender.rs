@@ -171,7 +171,7 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
             // The batch stays unacknowledged, so that the journal does not pass it and a restarted import
             // finds it again.
             Ok(refused) if !refused.is_empty() && !skips_refused => {
-                state.fault = Some(format!("{}{SKIP_HINT}", refused[0]));
+                state.fault = refused.first().map(|first| format!("{first}{SKIP_HINT}"));
             }
             Ok(refused) => {
                 let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
@@ -340,13 +340,13 @@ fn retain_for_resend<P: Clone>(
     let mut again = Vec::new();
     for record in records {
         let number = record["record"].as_u64().and_then(|number| usize::try_from(number).ok());
-        let number = number.filter(|number| *number < places.len());
-        let number =
-            number.ok_or_else(|| anyhow!("the cluster names a record that was not sent"))?;
+        let sent = number.and_then(|number| Some((number, places.get(number)?)));
+        let (number, place) =
+            sent.ok_or_else(|| anyhow!("the cluster names a record that was not sent"))?;
         match record["again"].as_bool() {
             Some(true) => again.push(number),
             _ => for_good.push(RejectedRecord {
-                place: places[number].clone(),
+                place: place.clone(),
                 message: record["message"].as_str().unwrap_or_default().to_owned(),
             }),
         }
@@ -354,9 +354,9 @@ fn retain_for_resend<P: Clone>(
     let sent = read_records(&std::mem::take(body).into())?;
     let mut left = Vec::new();
     for number in &again {
-        if let Some(record) = sent.get(*number) {
+        if let (Some(record), Some(place)) = (sent.get(*number), places.get(*number)) {
             put_record(record.key.as_key_ref(), &record.object, body);
-            left.push(places[*number].clone());
+            left.push(place.clone());
         }
     }
     *places = left;
