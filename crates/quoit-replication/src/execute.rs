@@ -217,10 +217,11 @@ impl Replication {
 
 fn read_answer(bytes: &[u8]) -> Result<Value, String> {
     let mut answer: Value = serde_json::from_slice(bytes).map_err(|fault| fault.to_string())?;
-    match answer["error"].as_str() {
-        Some(fault) => Err(fault.to_owned()),
-        None => Ok(answer["ok"].take()),
+    if let Some(fault) = answer.get("error").and_then(Value::as_str) {
+        return Err(fault.to_owned());
     }
+    let done = answer.get_mut("ok").map(Value::take);
+    done.ok_or_else(|| "the answer has neither a result nor an error".to_owned())
 }
 
 impl Replication {
@@ -281,4 +282,18 @@ const fn resumed(is_known: bool) -> &'static str {
 
 fn changed((): ()) -> Value {
     json!({"done": true})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_form_is_an_error() {
+        assert_eq!(read_answer(br#"{"ok":{"state":"paused"}}"#), Ok(json!({"state": "paused"})));
+        assert_eq!(read_answer(br#"{"error":"no such queue"}"#), Err("no such queue".to_owned()));
+        for other in ["", "{}", "[]", "7", "\"ok\"", "null", "[{\"ok\":1}]"] {
+            assert!(read_answer(other.as_bytes()).is_err(), "{other}");
+        }
+    }
 }

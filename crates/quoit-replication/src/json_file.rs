@@ -38,7 +38,8 @@ impl<T: Serialize + DeserializeOwned> JsonFile<T> {
         let file = disk.open(self.name, false)?;
         let mut bytes = vec![0; file.size_bytes()?.min(BYTES_MAX) as usize];
         let count = file.read_at(&mut bytes, 0)?;
-        Ok(serde_json::from_slice(&bytes[..count])
+        bytes.truncate(count);
+        Ok(serde_json::from_slice(&bytes)
             .inspect_err(|fault| {
                 let (path, name, remedy) = (disk.path(), self.name, self.remedy);
                 tracing::error!(%fault, "{path}/{name} is damaged: {remedy}");

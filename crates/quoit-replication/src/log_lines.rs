@@ -20,6 +20,10 @@ struct SinkSums {
 const AGE_BOUNDS_MS: [u64; 4] = [1_000, 60_000, 3_600_000, 86_400_000];
 
 impl SinkSums {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is one group of ages more than there are bounds"
+    )]
     fn of(sink: &SinkStatus) -> Self {
         let mut sums = Self::default();
         for peer in &sink.peers {

@@ -47,17 +47,37 @@ impl Replication {
             let told =
                 self.store().replication().command_others(ask.clone().into(), ANSWER_LIMIT).await;
             for (node, answer) in told {
-                let answer = answer.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-                let changes = answer.map(|mut answer| answer["ok"]["changes"].take());
                 // A node that gives no answer is asked again.
-                let Some(Ok(changes)) = changes.map(serde_json::from_value::<SharedChanges>) else {
-                    continue;
-                };
+                let Some(changes) = answer.and_then(|bytes| changes_of(&bytes)) else { continue };
                 if let Err(fault) = self.take_shared(changes).await {
                     tracing::warn!(%node, "a change of links that another node knows: {fault}");
                 }
             }
             sleep(INTERVAL).await;
+        }
+    }
+}
+
+/// The changes in the answer of another node; `None` if the answer has none.
+fn changes_of(answer: &[u8]) -> Option<SharedChanges> {
+    let mut answer: Value = serde_json::from_slice(answer).ok()?;
+    let changes = answer.get_mut("ok")?.get_mut("changes")?.take();
+    serde_json::from_value(changes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_form_has_no_changes() {
+        let none = serde_json::to_value(SharedChanges::default()).expect("changes can be written");
+        let answer = json!({"ok": {"changes": none}}).to_string();
+        assert!(changes_of(answer.as_bytes()).is_some());
+        for other in
+            ["", "{}", "[]", "\"ok\"", "{\"ok\":[]}", "{\"ok\":\"changes\"}", "{\"ok\":{}}"]
+        {
+            assert!(changes_of(other.as_bytes()).is_none(), "{other}");
         }
     }
 }
