@@ -157,13 +157,13 @@ impl HttpPeer {
             };
             Some((node["ip"].as_str()?.to_owned(), port))
         };
-        let nodes =
-            answer["up_nodes"].as_array().and_then(|nodes| nodes.iter().map(node).collect());
+        let nodes = answer.get("up_nodes").and_then(Value::as_array);
+        let nodes = nodes.and_then(|nodes| nodes.iter().map(node).collect());
         nodes.ok_or_else(|| PeerError::malformed(format!("{answer} as members")))
     }
 
     pub(crate) async fn tree_root(&mut self, n_val: u32) -> Result<Bytes, PeerError> {
-        let answer = self.ask_json(format!("/cachedtrees/nvals/{n_val}/root")).await?;
+        let answer = &self.ask_json(format!("/cachedtrees/nvals/{n_val}/root")).await?;
         bytes_of(&answer["root"])
     }
 
@@ -211,7 +211,7 @@ impl HttpPeer {
     ) -> Result<Tree, PeerError> {
         let what = format!("trees/{}", size.name());
         let answer = self.ask_json(range_path(bucket, &what, filter)).await?;
-        let branches = answer["tree"]["level2"].as_object();
+        let branches = answer.pointer("/tree/level2").and_then(Value::as_object);
         let branches = branches.ok_or_else(|| PeerError::malformed("a tree without branches"))?;
         let mut tree = Tree::empty(size);
         for (number, branch) in branches {
@@ -238,6 +238,7 @@ fn range_path(bucket: &BucketName, what: &str, filter: &RangeFilter) -> String {
     format!("/rangetrees/{typed}buckets/{}/{what}{filter}", encoded(&bucket.bucket))
 }
 
+#[expect(clippy::indexing_slicing, reason = "the element is an object")]
 fn element(record: &RecordClock) -> Result<Value, PeerError> {
     let text = |name: &Bytes| {
         let text = std::str::from_utf8(name);
