@@ -281,6 +281,7 @@ impl ConnectionCounts {
         OpenConnection { counts: self }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a remainder is the number of a slot")]
     fn note(&self, second: u64) {
         let fresh = second << COUNT_BITS | 1;
         let slot = &self.recent[(second % WINDOW_SECS) as usize];

@@ -34,6 +34,7 @@ impl LargeAnswer {
     }
 
     /// Writes as much as the system takes at once, at most [`PIECE_BYTES`].
+    #[expect(clippy::indexing_slicing, reason = "`count` is at most the number of slices")]
     fn poll_write(
         &self,
         socket: &mut Socket,
@@ -45,7 +46,7 @@ impl LargeAnswer {
             if room_bytes == 0 {
                 break;
             }
-            let part = &piece[..piece.len().min(room_bytes)];
+            let part = piece.get(..room_bytes).unwrap_or(piece);
             *slice = IoSlice::new(part);
             room_bytes -= part.len();
             count += 1;

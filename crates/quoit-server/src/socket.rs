@@ -263,6 +263,10 @@ impl Socket {
     }
 
     /// Writes all of `out` at the rate at which the client takes it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`sent` is at most the number of bytes of the buffer"
+    )]
     async fn write_slowly(
         &mut self,
         out: &mut Vec<u8>,

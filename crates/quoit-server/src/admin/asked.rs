@@ -25,19 +25,22 @@ impl RequestBody {
     }
 
     pub(super) fn given(&self, name: &str) -> Option<String> {
-        self.0[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+        let Self(document) = self;
+        document[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
     /// An optional number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        match &self.0[name] {
+        let Self(document) = self;
+        match &document[name] {
             Value::Null => Ok(None),
             value => value.as_u64().map(Some).ok_or_else(|| missing(name, MemberForm::Number)),
         }
     }
 
     pub(super) fn capacity(&self) -> Result<u32, Refusal> {
-        let capacity = self.0["capacity"].as_u64().and_then(|number| u32::try_from(number).ok());
+        let Self(document) = self;
+        let capacity = document["capacity"].as_u64().and_then(|number| u32::try_from(number).ok());
         capacity.ok_or_else(|| missing("capacity", MemberForm::Number))
     }
 

@@ -50,7 +50,7 @@ pub(super) fn record_refused(
     }
     let names = names.strip_prefix(&[b"v1".as_slice()]).unwrap_or(names);
     let what = what(method, names);
-    let what = &what[..what.floor_char_boundary(REFUSED_BYTES_MAX)];
+    let (what, _) = what.split_at(what.floor_char_boundary(REFUSED_BYTES_MAX));
     let reason = reason(refusal);
     let outcome = AuditOutcome::Refused(&reason);
     audit.record(&AuditEntry { outcome, ..connection.audit_entry(AuditedInterface::Admin, what) });

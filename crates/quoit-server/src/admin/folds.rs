@@ -99,6 +99,7 @@ impl Wanted {
 
 impl HttpConnection {
     /// Answers a request below `/admin/v1/folds`.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     pub(super) async fn folds(
         &self,
         request: &Request,

@@ -33,6 +33,7 @@ pub(super) fn figures(jobs: &Jobs) -> Value {
 }
 
 /// The counts, and the running jobs.
+#[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
 pub(super) fn document(jobs: &Jobs) -> Value {
     let mut document = figures(jobs);
     document["jobs"] = jobs.all().iter().map(|entry| shown(entry)).collect();

@@ -75,25 +75,25 @@ impl NamePattern<'_> {
         let wanted: Vec<&str> = pattern.split('.').collect();
         // reached[j]: true if the pattern parts so far can match the first j levels. One row for each part
         // bounds the cost by the product of the lengths, for any pattern.
-        let mut reached = vec![false; levels.len() + 1];
-        reached[0] = true;
+        let mut reached = vec![true];
+        reached.resize(levels.len() + 1, false);
         for part in wanted {
             let mut next = vec![false; levels.len() + 1];
             if part == "**" {
                 let mut any = false;
-                for (place, here) in reached.iter().enumerate() {
+                for (next, here) in next.iter_mut().zip(&reached) {
                     any |= here;
-                    next[place] = any;
+                    *next = any;
                 }
             } else {
-                for (place, level) in levels.iter().enumerate() {
-                    next[place + 1] =
-                        reached[place] && LevelPattern(part.as_bytes()).fits(level.as_bytes());
+                let part = LevelPattern(part.as_bytes());
+                for ((next, here), level) in next.iter_mut().skip(1).zip(&reached).zip(&levels) {
+                    *next = *here && part.fits(level.as_bytes());
                 }
             }
             reached = next;
         }
-        reached[levels.len()]
+        reached.last() == Some(&true)
     }
 }
 
@@ -109,7 +109,7 @@ impl LevelPattern<'_> {
             if self.0.get(at) == Some(&b'*') {
                 star = Some((at, from));
                 at += 1;
-            } else if self.0.get(at) == Some(&level[from]) {
+            } else if self.0.get(at) == level.get(from) {
                 (at, from) = (at + 1, from + 1);
             } else if let Some((place, taken)) = star {
                 star = Some((place, taken + 1));
@@ -118,7 +118,7 @@ impl LevelPattern<'_> {
                 return false;
             }
         }
-        self.0[at..].iter().all(|byte| *byte == b'*')
+        self.0.iter().skip(at).all(|byte| *byte == b'*')
     }
 }
 

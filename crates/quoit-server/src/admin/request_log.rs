@@ -59,6 +59,7 @@ fn times(each: &SlowRequest) -> serde_json::Map<String, Value> {
 }
 
 /// The most requested keys, and the largest objects.
+#[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
 pub(super) fn keys(context: &ServerContext) -> Value {
     let (log, clock) = (context.store.request_log(), context.store.clock());
     let hot = log.hottest(clock).into_iter().map(|each| {

@@ -119,6 +119,7 @@ fn texts(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(|name| (**name).to_owned()).collect()
 }
 
+#[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
 fn engine(backend: &str, stats: &EngineStats) -> Value {
     let bytes_per_key =
         (stats.key_count > 0).then(|| stats.index_bytes as f64 / stats.key_count as f64);

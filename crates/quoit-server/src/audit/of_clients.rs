@@ -39,10 +39,11 @@ impl<'a> PropsChange<'a> {
     }
 
     /// Type, bucket and new values. Names are cut at `name_bytes_max`.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     fn details(&self, name_bytes_max: usize) -> Value {
         let text = |name: &[u8]| {
             let text = String::from_utf8_lossy(name);
-            text[..text.floor_char_boundary(name_bytes_max)].to_owned()
+            text.split_at(text.floor_char_boundary(name_bytes_max)).0.to_owned()
         };
         let mut details = json!({"type": text(self.bucket_type)});
         if let Some(bucket) = self.bucket {
@@ -56,6 +57,7 @@ impl<'a> PropsChange<'a> {
 }
 
 /// The bucket and the key of an operation.
+#[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
 fn subject(need: &RequiredPermission<'_>) -> Value {
     let text = |name: &[u8]| Value::from(String::from_utf8_lossy(name));
     let mut subject = match need.on {
@@ -98,7 +100,7 @@ impl AuditLog {
         if !self.is_on() || !self.props.has_room(Instant::now()) {
             return;
         }
-        let reason = &reason[..reason.floor_char_boundary(REFUSED_BYTES_MAX)];
+        let (reason, _) = reason.split_at(reason.floor_char_boundary(REFUSED_BYTES_MAX));
         let (outcome, details) = (AuditOutcome::Refused(reason), change.details(REFUSED_BYTES_MAX));
         self.record(&AuditEntry { outcome, details, ..by });
     }
@@ -161,7 +163,7 @@ impl AuditLog {
         if !self.is_on() || !self.logins.has_room(Instant::now()) {
             return;
         }
-        let user = &user[..user.floor_char_boundary(NAME_BYTES_MAX)];
+        let (user, _) = user.split_at(user.floor_char_boundary(NAME_BYTES_MAX));
         let outcome = AuditOutcome::Refused(
             "the proof is wrong, no source admits the user, or the node was cut off for too long",
         );

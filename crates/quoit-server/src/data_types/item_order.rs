@@ -86,6 +86,10 @@ impl ItemOrder {
     /// Sorts the items, which fill the buffer from `start` on, and puts a separator between them. Large
     /// values are sorted on a thread for long work. After an error the buffer contains only the bytes before
     /// the items.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the items were appended behind the buffer's `start`"
+    )]
     pub(crate) async fn sort_aside(
         self,
         out: &mut Vec<u8>,
@@ -109,6 +113,10 @@ impl ItemOrder {
         Ok(())
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the places of items and names are those at which they were appended"
+    )]
     fn sort(self, out: &mut Vec<u8>, separator: &[u8]) {
         let Self { names, mut items, start } = self;
         let within = |range: &Range<u32>| range.start as usize..range.end as usize;

@@ -127,6 +127,7 @@ fn refused(fault: ChangeFeedError) -> Refusal {
 }
 
 /// A fault as a line of the stream, or as the whole answer.
+#[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
 fn fault_document(fault: &ChangeFeedError) -> Value {
     let error = match fault {
         ChangeFeedError::Off => "off",

@@ -69,6 +69,10 @@ impl ChunkedBody {
     /// # Errors
     ///
     /// Malformed chunks, and a body over the limit.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`ready` is at most the number of bytes of the input"
+    )]
     pub fn take(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, HeadFault> {
         loop {
             match self.state {
@@ -128,7 +132,8 @@ fn take_line(input: &mut BytesMut) -> Result<Option<BytesMut>, HeadFault> {
             return Ok(None);
         }
     };
-    if end > LINE_BYTES_MAX || end == 0 || input[end - 1] != b'\r' {
+    let before = end.checked_sub(1).and_then(|last| input.get(last));
+    if end > LINE_BYTES_MAX || before != Some(&b'\r') {
         return Err(HeadFault::BadChunk);
     }
     let mut line = input.split_to(end + 1);

@@ -104,7 +104,7 @@ pub fn write_precondition(head: &Head) -> Result<Precondition, Refusal> {
 pub fn clock(head: &Head, header: &str) -> Result<Option<VersionVector>, Refusal> {
     let Some(text) = head.get(header) else { return Ok(None) };
     let bytes = base64::engine::general_purpose::STANDARD.decode(text.trim_ascii()).map_err(|_| {
-        let shown = String::from_utf8_lossy(&text[..text.len().min(80)]).into_owned();
+        let shown = String::from_utf8_lossy(text.get(..80).unwrap_or(text)).into_owned();
         Refusal::bad(format!(
             "{header} is not base64: {shown:?}; send the X-Riak-Vclock of an answer as it came\n"
         ))

@@ -76,17 +76,10 @@ fn is_own(referer: &[u8], host: Option<&[u8]>, scheme: Scheme) -> bool {
         Scheme::Http => b"http://",
         Scheme::Https => b"https://",
     };
-    let (Some(start), Some(host)) = (referer.get(..beginning.len()), host) else { return false };
-    if !start.eq_ignore_ascii_case(beginning) {
-        return false;
-    }
-    let rest = &referer[beginning.len()..];
-    let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
-    let authority = &rest[..end];
-    let authority = match authority.iter().rposition(|byte| *byte == b'@') {
-        Some(place) => &authority[place + 1..],
-        None => authority,
-    };
+    let Some((start, rest)) = referer.split_at_checked(beginning.len()) else { return false };
+    let Some(host) = host.filter(|_| start.eq_ignore_ascii_case(beginning)) else { return false };
+    let authority = rest.split(|byte| b"/?#".contains(byte)).next().unwrap_or_default();
+    let authority = authority.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
     without_port(authority, scheme).eq_ignore_ascii_case(without_port(host, scheme))
 }
 

@@ -198,6 +198,7 @@ pub fn take_head(input: &mut BytesMut) -> Result<Option<Head>, HeadFault> {
 }
 
 impl Head {
+    #[expect(clippy::indexing_slicing, reason = "spans are those of parts of the head")]
     fn bytes(&self, span: Span) -> &[u8] {
         &self.raw[span.start as usize..span.end as usize]
     }

@@ -71,7 +71,7 @@ impl HttpConnection {
         if self.form.head_only {
             // The answer to HEAD has no matches.
             reply_in_pieces(&mut self.out, self.form, 200)
-                .header("Content-Type", media_types[0])
+                .header("Content-Type", if is_stream { MULTIPART } else { JSON })
                 .stream();
             self.end_stream();
             return Ok(());

@@ -65,7 +65,7 @@ impl HttpConnection {
         loop {
             let known = self.input.len();
             self.fill(ReadStep { bytes: READ_BYTES, elsewhere_bytes: 0 }).await?;
-            let fresh = &self.input[known..];
+            let fresh = self.input.get(known..).unwrap_or_default();
             let is_first = known == 0;
             if is_first
                 || memchr::memchr(b'\n', fresh).is_some()

@@ -45,8 +45,9 @@ fn entries(header: &[u8]) -> impl Iterator<Item = &[u8]> {
                 b'>' if !in_quotes => in_url = false,
                 b'"' if !in_url => in_quotes = !in_quotes,
                 b',' if !in_url && !in_quotes => {
-                    rest = Some(&text[place + 1..]);
-                    return Some(&text[..place]);
+                    let (entry, behind) = text.split_at_checked(place)?;
+                    rest = behind.strip_prefix(b",");
+                    return Some(entry);
                 }
                 _ => {}
             }
@@ -59,8 +60,7 @@ fn entries(header: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn parse_entry(entry: &[u8], form: UrlForm) -> Option<LinkEntry> {
     let inside = entry.strip_prefix(b"<")?;
-    let end = memchr::memchr(b'>', inside)?;
-    let (path, parameters) = (&inside[..end], &inside[end + 1..]);
+    let (path, parameters) = uri::split_once(inside, b'>')?;
     let parameter = parameters.trim_ascii().strip_prefix(b";")?.trim_ascii();
     let parts = uri::segments(path)?;
     let (bucket, key) = match (form, parts.as_slice()) {

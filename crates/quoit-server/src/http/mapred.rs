@@ -68,8 +68,9 @@ impl HttpConnection {
                 return Err(Refusal::Text(403, rights::NO_LINKS.trim_matches('"').into()));
             }
         }
+        let phases = job.phases.iter().enumerate();
         let kept: Vec<usize> =
-            (0..job.phases.len()).filter(|place| job.phases[*place].keep).collect();
+            phases.filter(|(_, phase)| phase.keep).map(|(place, _)| place).collect();
         let is_chunked = uri::query_value(query, "chunked").as_deref() == Some(b"true");
         let begun = Box::pin(begin(&self.context, &self.memory, job));
         let running = self.unless_gone(begun).await??;
@@ -173,7 +174,7 @@ impl HttpConnection {
         while let Some(outputs) = self.next_outputs(&mut running).await?? {
             for each in outputs {
                 let place = kept.iter().position(|phase| *phase == each.phase);
-                let Some(list) = place.map(|place| &mut lists[place]) else { continue };
+                let Some(list) = place.and_then(|place| lists.get_mut(place)) else { continue };
                 let (before, mut is_first) = (list.len(), list.is_empty());
                 append_outputs(list, std::slice::from_ref(&each), &mut is_first)?;
                 gathered.add(list.len() - before)?;

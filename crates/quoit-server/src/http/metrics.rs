@@ -6,7 +6,7 @@ use super::internode_figures::internode_metrics;
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::replication_figures::{change_feed_metrics, replication_metrics};
-use super::response::reply;
+use super::response::{TEXT, reply};
 use super::security_figures::security_metrics;
 use crate::context::ServerContext;
 use crate::jobs::Jobs;
@@ -28,9 +28,9 @@ pub(super) enum Form {
 impl Form {
     /// The format that a client prefers. A client that accepts neither gets the Prometheus format.
     fn of(accept: Option<&[u8]>) -> Self {
-        let offers: [&[u8]; 2] = [b"text/plain", b"application/openmetrics-text"];
-        match choose_media_type(accept, &offers) {
-            Some(1) => Self::OpenMetrics,
+        let other: &[u8] = b"application/openmetrics-text";
+        match choose_media_type(accept, &[TEXT, other]) {
+            Some(chosen) if chosen == other => Self::OpenMetrics,
             _ => Self::Prometheus,
         }
     }
@@ -61,6 +61,7 @@ struct Exponents {
 }
 
 /// Returns powers of two.
+#[expect(clippy::indexing_slicing, reason = "the index is below the number of bounds")]
 const fn powers<const COUNT: usize>(exponents: Exponents) -> [u64; COUNT] {
     let Exponents { first, step } = exponents;
     let mut bounds = [0; COUNT];

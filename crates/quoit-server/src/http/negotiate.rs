@@ -9,21 +9,20 @@ use quoit_number::{low_u16, whole};
 type Quality = u16;
 const FULL: Quality = 1000;
 
-/// Index in `offers` of the media type that the client prefers; `None` if it accepts none of them. Without
-/// a header, the first.
-pub fn choose_media_type(accept: Option<&[u8]>, offers: &[&[u8]]) -> Option<usize> {
-    let Some(accept) = accept else { return Some(0) };
-    let mut best: Option<(Quality, u8, usize, usize)> = None;
+/// The media type of `offers` that the client prefers; `None` if it accepts none of them. Without a header,
+/// the first.
+pub fn choose_media_type<'o>(accept: Option<&[u8]>, offers: &[&'o [u8]]) -> Option<&'o [u8]> {
+    let Some(accept) = accept else { return offers.first().copied() };
+    let mut best: Option<(Quality, u8, usize, &'o [u8])> = None;
     for (place, (range, quality)) in ranges(accept).enumerate() {
         if quality == 0 {
             continue;
         }
-        let Some(offer) = offers.iter().position(|offer| {
-            range.specificity(offer).is_some() && !is_excluded(ranges(accept), offer)
-        }) else {
-            continue;
-        };
-        let exactness = range.specificity(offers[offer]).unwrap_or(0);
+        let fitting = offers.iter().find_map(|offer| {
+            let exactness = range.specificity(offer)?;
+            (!is_excluded(ranges(accept), offer)).then_some((exactness, *offer))
+        });
+        let Some((exactness, offer)) = fitting else { continue };
         let candidate = (quality, exactness, place, offer);
         if best.is_none_or(|best| best < candidate) {
             best = Some(candidate);
@@ -126,8 +125,8 @@ mod tests {
     const SIBLINGS: [&[u8]; 2] = [b"text/plain", b"multipart/mixed"];
 
     fn chosen(accept: &str) -> Option<&'static str> {
-        let place = choose_media_type(Some(accept.as_bytes()), &SIBLINGS)?;
-        Some(["text", "multipart"][place])
+        let form = choose_media_type(Some(accept.as_bytes()), &SIBLINGS)?;
+        Some(if form == SIBLINGS[0] { "text" } else { "multipart" })
     }
 
     #[test]
@@ -150,7 +149,7 @@ mod tests {
         ] {
             assert_eq!(chosen(accept), form, "Accept: {accept}");
         }
-        assert_eq!(choose_media_type(None, &SIBLINGS), Some(0));
+        assert_eq!(choose_media_type(None, &SIBLINGS), Some(SIBLINGS[0]));
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl HttpConnection {
         if self.answer_to().is_settled_by_conditions(&request.head, &etag, last_modified_us)? {
             return Ok(());
         }
-        if SIBLING_FORMS[form] == MULTIPART {
+        if form == MULTIPART {
             rendered.write_multipart(&mut self.out, self.form, 300);
         } else {
             rendered.write_tags(&mut self.out, self.form, 300);

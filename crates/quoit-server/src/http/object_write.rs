@@ -196,7 +196,9 @@ impl HttpConnection {
 /// Unlike for a read, a client that accepts anything gets the values. Without an `Accept` header it gets
 /// the tags.
 fn wants_values(accept: Option<&[u8]>) -> bool {
-    accept.is_some_and(|accept| choose_media_type(Some(accept), &[MULTIPART, TEXT]) == Some(0))
+    accept.is_some_and(|accept| {
+        choose_media_type(Some(accept), &[MULTIPART, TEXT]) == Some(MULTIPART)
+    })
 }
 
 /// The metadata of a value, from the headers of a write.

@@ -54,16 +54,17 @@ impl<'q> Raw<'q> {
     fn of(query: &'q [u8]) -> Self {
         let mut raw = Self::default();
         for (name, value) in uri::query_pairs(query) {
-            if let Some(place) = NAMES.iter().position(|known| *known.as_bytes() == *name) {
-                raw.values[place].get_or_insert(value);
+            let mut known = raw.values.iter_mut().zip(NAMES);
+            if let Some((first, _)) = known.find(|(_, known)| *known.as_bytes() == *name) {
+                first.get_or_insert(value);
             }
         }
         raw
     }
 
     fn get(&self, name: &str) -> Option<&[u8]> {
-        let place = NAMES.iter().position(|known| *known == name)?;
-        self.values[place].as_deref()
+        let (value, _) = self.values.iter().zip(NAMES).find(|(_, known)| *known == name)?;
+        value.as_deref()
     }
 }
 

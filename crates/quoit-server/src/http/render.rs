@@ -9,7 +9,7 @@ use super::route::UrlForm;
 use quoit_model::clock::VersionVector;
 use quoit_model::context::encode_context_into;
 use quoit_model::key::KeyRef;
-use quoit_model::object::{Link, Metadata, Object, Sibling};
+use quoit_model::object::{IndexEntry, Link, Metadata, Object, Sibling};
 use quoit_model::plain::PlainObject;
 
 const US_PER_SEC: u64 = 1_000_000;
@@ -285,7 +285,7 @@ fn append_index_name(out: &mut Vec<u8>, field: &[u8]) {
 /// adjacent.
 fn append_joined_indexes(out: &mut Vec<u8>, meta: &Metadata) {
     for entries in meta.indexes.chunk_by(|a, b| a.field == b.field) {
-        let field = &entries[0].field;
+        let Some(IndexEntry { field, .. }) = entries.first() else { continue };
         if !is_sendable_name(field) {
             continue;
         }

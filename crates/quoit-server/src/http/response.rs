@@ -172,6 +172,7 @@ pub fn is_sendable_name(name: &[u8]) -> bool {
 }
 
 /// Appends a decimal number.
+#[expect(clippy::indexing_slicing, reason = "a number has at most 20 digits")]
 pub fn append_number(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
@@ -210,7 +211,7 @@ fn append_now(out: &mut Vec<u8>) {
     }
     let start = out.len();
     append_date(out, now);
-    if let Ok(date) = <[u8; DATE_BYTES]>::try_from(&out[start..]) {
+    if let Some(Ok(date)) = out.get(start..).map(<[u8; DATE_BYTES]>::try_from) {
         CACHED.set((now, date));
     }
 }
@@ -223,7 +224,8 @@ pub fn append_base64(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let text_at = out.len();
     let text_bytes = (text_at - start).div_ceil(3) * 4;
     out.resize(text_at + text_bytes, 0);
-    let (bytes, text) = out[start..].split_at_mut(text_at - start);
+    let (before, text) = out.split_at_mut(text_at);
+    let (_, bytes) = before.split_at(start);
     let engine = &base64::engine::general_purpose::STANDARD;
     let written = engine.encode_slice(bytes, text).unwrap_or(0);
     out.copy_within(text_at..text_at + written, start);

@@ -30,9 +30,8 @@ pub(super) fn ring_figures(control: &ControlPlane) -> [(&'static str, Value); 6]
 fn ownership(state: &State, layout: &Layout) -> String {
     let members = layout.nodes().iter().map(|id| (state.members().name_of(*id), 0));
     let mut owned: BTreeMap<_, u32> = members.collect();
-    for partition in layout.partitions() {
-        let owner = layout.nodes()[usize::from(layout.order(partition)[0])];
-        *owned.entry(state.members().name_of(owner)).or_default() += 1;
+    for owner in layout.partitions().filter_map(|partition| layout.order(partition).first()) {
+        *owned.entry(state.members().name_of(layout.node_at(*owner))).or_default() += 1;
     }
     let pairs = owned.iter().map(|(name, count)| format!("{{'{name}',{count}}}"));
     format!("[{}]", pairs.collect::<Vec<_>>().join(","))

@@ -60,13 +60,13 @@ impl HttpConnection {
         let offers = [HTML, JSON];
         let chosen = choose_media_type(request.head.get_list("accept").as_deref(), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;
-        let document = if offers[chosen] == JSON { list_as_json() } else { list_as_html() };
+        let document = if chosen == JSON { list_as_json() } else { list_as_html() };
         let links: Vec<_> =
             RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();
         reply(&mut self.out, self.form, 200)
             .varies_by_accept()
             .header("Link", links.join(", ").as_bytes())
-            .content_type(offers[chosen])
+            .content_type(chosen)
             .finish(document.as_bytes());
         Ok(())
     }

@@ -26,7 +26,7 @@ impl HttpConnection {
         let offers = [JSON, TEXT];
         let chosen = choose_media_type(request.head.get_list("accept").as_deref(), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;
-        let (context, is_text) = (Arc::clone(&self.context), offers[chosen] == TEXT);
+        let (context, is_text) = (Arc::clone(&self.context), chosen == TEXT);
         let document = self.context.aside(async move {
             let figures = Value::Object(statistics(&context));
             if is_text { format!("{figures:#}\n") } else { figures.to_string() }
@@ -34,7 +34,7 @@ impl HttpConnection {
         let document = document.await?;
         reply(&mut self.out, self.form, 200)
             .varies_by_accept()
-            .content_type(offers[chosen])
+            .content_type(chosen)
             .finish(document.as_bytes());
         Ok(())
     }

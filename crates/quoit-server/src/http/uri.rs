@@ -10,14 +10,19 @@ const SEGMENT_COUNT_MAX: usize = 64;
 /// Path and query of a request target, both as sent. Scheme and host are removed.
 pub fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
     let target = match target.strip_prefix(b"http://").or(target.strip_prefix(b"https://")) {
-        Some(rest) => memchr::memchr(b'/', rest).map_or(&b"/"[..], |slash| &rest[slash..]),
+        Some(rest) => {
+            memchr::memchr(b'/', rest).and_then(|slash| rest.get(slash..)).unwrap_or(b"/")
+        }
         None => target,
     };
-    let target = memchr::memchr(b'#', target).map_or(target, |end| &target[..end]);
-    match memchr::memchr(b'?', target) {
-        Some(mark) => (&target[..mark], &target[mark + 1..]),
-        None => (target, &[]),
-    }
+    let target = split_once(target, b'#').map_or(target, |(before, _)| before);
+    split_once(target, b'?').unwrap_or((target, &[]))
+}
+
+/// The parts before and behind the first `mark`; `None` without a mark.
+pub fn split_once(text: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
+    let (before, rest) = text.split_at_checked(memchr::memchr(mark, text)?)?;
+    Some((before, rest.strip_prefix(&[mark])?))
 }
 
 /// The non-empty parts of a path, as sent; `None` if there are too many.
@@ -59,6 +64,7 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 /// Appends a name percent-encoded, a space as `+`.
+#[expect(clippy::indexing_slicing, reason = "four bits are the number of a digit")]
 pub fn encode_into(out: &mut Vec<u8>, name: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in name {
@@ -76,8 +82,8 @@ pub fn encode_into(out: &mut Vec<u8>, name: &[u8]) {
 /// Names and values of a query string, decoded, in the order sent. As in Riak, `&` and `;` separate pairs.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     query.split(|byte| matches!(byte, b'&' | b';')).filter(|pair| !pair.is_empty()).map(|pair| {
-        match memchr::memchr(b'=', pair) {
-            Some(sign) => (decode(&pair[..sign]), decode(&pair[sign + 1..])),
+        match split_once(pair, b'=') {
+            Some((name, value)) => (decode(name), decode(value)),
             None => (decode(pair), Cow::Borrowed(&b""[..])),
         }
     })

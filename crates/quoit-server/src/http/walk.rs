@@ -127,7 +127,8 @@ impl HttpConnection {
         let mut present = vec![Found { bucket: Bytes::new(), key: Bytes::new(), object: start }];
         for (place, step) in steps.iter().enumerate() {
             let next = self.targets(&present, step, &mut left, gathered).await?;
-            let wanted = place > 0 && steps[place - 1].keep;
+            let before = place.checked_sub(1).and_then(|before| steps.get(before));
+            let wanted = before.is_some_and(|before| before.keep);
             let passed = std::mem::replace(&mut present, next);
             if wanted {
                 kept.push(passed);

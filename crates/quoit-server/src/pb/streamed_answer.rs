@@ -78,6 +78,10 @@ impl<'o> StreamedAnswer<'o> {
     ///
     /// When the answer is too large for a frame, or there is no memory for it. The buffer is then as it was
     /// before.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the frame, with room for the lengths, was appended at `start`"
+    )]
     pub(super) async fn finish(self) -> Result<(), Fault> {
         let Self { out, start, length_at, .. } = self;
         if let Some(fault) = self.refused {

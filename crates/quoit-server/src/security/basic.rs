@@ -27,9 +27,8 @@ impl Credentials {
             return None;
         }
         let decoded = STANDARD.decode(rest.trim_ascii()).ok()?;
-        let colon = decoded.iter().position(|byte| *byte == b':')?;
-        let user = String::from_utf8(decoded[..colon].to_vec()).ok()?;
-        let password = decoded[colon + 1..].to_vec();
+        let mut parts = decoded.splitn(2, |byte| *byte == b':').map(<[u8]>::to_vec);
+        let (user, password) = (String::from_utf8(parts.next()?).ok()?, parts.next()?);
         (!user.is_empty()).then_some(Self { user, password })
     }
 }

@@ -93,7 +93,7 @@ impl Gate {
         if !self.refused_logins.has_room(Instant::now()) {
             return;
         }
-        let user = &claim.user[..claim.user.floor_char_boundary(NAME_BYTES_MAX)];
+        let (user, _) = claim.user.split_at(claim.user.floor_char_boundary(NAME_BYTES_MAX));
         let why = if is_cut_off { ": the node was cut off for too long" } else { "" };
         tracing::warn!(user, address = %claim.address, "a login was refused{why}");
     }

@@ -241,10 +241,10 @@ impl User {
             On::Any => rights.on_any().contains(need.permission),
             On::Type(bucket_type) => rights.on_type(bucket_type).contains(need.permission),
             On::Bucket(bucket) => {
-                let place = self.kept.iter().position(|kept| kept.is_of(bucket));
-                if let Some(place) = place {
+                let mut kept = self.kept.iter().enumerate();
+                if let Some((place, kept)) = kept.find(|(_, kept)| kept.is_of(bucket)) {
                     self.latest = place;
-                    return self.kept[place].permissions.contains(need.permission);
+                    return kept.permissions.contains(need.permission);
                 }
                 let BucketRef { bucket_type, bucket: name } = bucket;
                 let permissions = rights.on(BucketName { bucket_type, bucket: name });
@@ -259,9 +259,11 @@ impl User {
             self.latest = self.kept.len();
             let (bucket_type, bucket) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
             self.kept.push(CachedPermissions { bucket_type, bucket, permissions });
-        } else {
-            self.latest = (self.latest + 1) % CACHED_BUCKET_COUNT;
-            self.kept[self.latest].replace(bucket, permissions);
+            return;
+        }
+        self.latest = (self.latest + 1) % CACHED_BUCKET_COUNT;
+        if let Some(oldest) = self.kept.get_mut(self.latest) {
+            oldest.replace(bucket, permissions);
         }
     }
 }

@@ -13,6 +13,7 @@ const TOKEN_SECS_DEFAULT: u64 = 3600;
 
 impl HttpConnection {
     /// Answers a request below `/admin/v1/cluster/tls`.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     pub(super) async fn links(
         &self,
         request: &Request,

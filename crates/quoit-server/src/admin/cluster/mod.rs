@@ -107,7 +107,7 @@ fn view(context: &ServerContext) -> ClusterView {
         cluster_id: state.cluster_id().to_string(),
         claimant,
         disagreement: disagreement(claimant, &members, &behind),
-        current: Arc::clone(&layouts.live()[0]),
+        current: Arc::clone(layouts.oldest()),
         next: layouts.is_moving().then(|| Arc::clone(newest)),
         n_val_max: state.placements().iter().map(|each| each.n_val).max().unwrap_or(1),
         incomplete: layouts.incomplete().collect(),

@@ -17,6 +17,7 @@ const WINDOW_SECS: u64 = 60;
 impl HttpConnection {
     /// The members with their figures, the transfers, and the conditions that need attention. Asks all
     /// members.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     pub(in crate::admin) async fn overview(&self) -> Value {
         let context = &self.context;
         // Boxing as a trait object keeps the compiler from checking the auto traits of all of replication

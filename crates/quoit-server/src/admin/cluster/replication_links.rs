@@ -14,11 +14,12 @@ pub(super) fn replication(told: &ToldByNode) -> Value {
     for (node, told) in told {
         // The list of nodes already shows which nodes do not answer.
         let Ok(told) = told else { continue };
-        for queue in list(&told["source"]["queues"]) {
+        let source = &told["source"];
+        for queue in list(&source["queues"]) {
             let waiting: u64 =
                 ["real_time", "full_sync", "fold"].iter().map(|kind| number(&queue[kind])).sum();
             // The settings define a queue for full-sync. It is not shown while it is off and empty.
-            let is_off = told["source"]["enabled"] != true;
+            let is_off = source["enabled"] != true;
             if is_off && waiting == 0 && queue["filter"] == "block_rtq" {
                 continue;
             }

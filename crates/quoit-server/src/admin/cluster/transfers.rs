@@ -18,6 +18,7 @@ type Told = BTreeMap<NodeId, NodeTransfers>;
 
 impl HttpConnection {
     /// The waiting and the active transfers of the whole cluster.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     pub(in crate::admin) async fn transfers(&self) -> Value {
         let told = self.context.store.transfers().reports().await;
         let mut shown = view(&self.context).transfers(&told);
@@ -58,7 +59,7 @@ impl HttpConnection {
 /// The change that a body asks for, and the name of its node; `None` = all nodes.
 fn asked(request: &Request) -> Result<(LimitChange, Option<String>), Refusal> {
     let invalid = |message: &str| error(400, "invalid_limit", message);
-    let body: Value = serde_json::from_slice(&request.body)
+    let body = &serde_json::from_slice::<Value>(&request.body)
         .map_err(|fault| error(400, "invalid_json", &format!("the body is not JSON: {fault}")))?;
     let flag = |name: &str| match &body[name] {
         Value::Null => Ok(None),
@@ -169,6 +170,7 @@ impl ClusterView {
         })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     fn active_json(&self, from: NodeId, each: &ActiveTransfer) -> Value {
         let mut told = self.partition_json(each.partition);
         told["type"] = match each.kind {

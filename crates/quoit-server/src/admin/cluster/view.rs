@@ -145,22 +145,24 @@ impl ClusterView {
     }
 
     /// The transfers to the next layout, grouped by sender and receiver.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     fn pending(&self) -> Vec<Value> {
         let moves = self.moves();
         let pairs = moves.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to));
         let pair = |moves: &[Transfer]| {
+            let first = moves.first()?;
             let partitions = moves.iter().map(|each| {
                 let mut told = self.partition_json(each.partition);
                 told["complete"] = self.is_complete(each).into();
                 told
             });
-            json!({
-                "owner": self.name(moves[0].from),
-                "next_owner": self.name(moves[0].to),
+            Some(json!({
+                "owner": self.name(first.from),
+                "next_owner": self.name(first.to),
                 "partitions": partitions.collect::<Vec<_>>(),
-            })
+            }))
         };
-        pairs.map(pair).collect()
+        pairs.filter_map(pair).collect()
     }
 
     pub(super) fn partition_json(&self, partition: Partition) -> Value {
@@ -182,6 +184,7 @@ impl ClusterView {
     }
 
     /// The partitions of which a member holds a copy.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     pub(super) fn partitions(&self, member: &MemberView) -> Value {
         let partitions = self.held(member.id).into_iter().map(|partition| {
             let mut told = self.partition_json(partition);
@@ -198,13 +201,13 @@ impl ClusterView {
     }
 
     /// One partition; `None` if its number is too large.
+    #[expect(clippy::indexing_slicing, reason = "the document is an object of this node")]
     pub(super) fn partition(&self, partition: Partition) -> Option<Value> {
         if partition.0 >= self.ring_size().get() {
             return None;
         }
         let primaries = self.current.balanced(partition).iter();
-        let names: Vec<_> =
-            primaries.map(|node| self.name(self.current.nodes()[usize::from(*node)])).collect();
+        let names: Vec<_> = primaries.map(|node| self.name(self.current.node_at(*node))).collect();
         let mut told = self.partition_json(partition);
         told["owner"] = names.first().cloned().into();
         told["primaries"] = names.into();

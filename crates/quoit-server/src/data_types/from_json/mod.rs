@@ -64,14 +64,9 @@ pub fn read_update(datatype: Datatype, body: &[u8]) -> Result<JsonUpdate, JsonFa
 /// Takes the member `context` out of an object. Of several, the first counts.
 fn take_context(json: &mut Json) -> Result<Option<Bytes>, JsonFault> {
     let Json::Object(members) = json else { return Ok(None) };
-    let mut contexts = Vec::new();
-    for place in (0..members.len()).rev() {
-        if members[place].0 == "context" {
-            contexts.push(members.remove(place).1);
-        }
-    }
+    let contexts: Vec<_> = members.extract_if(.., |(name, _)| *name == "context").collect();
     let undecodable = || JsonFault::Undecodable("the context is not base64 text".into());
-    match contexts.pop() {
+    match contexts.into_iter().next().map(|(_, context)| context) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => {
             let context = STANDARD.decode(text.trim()).map_err(|_| undecodable())?;
