@@ -137,6 +137,7 @@ pub struct Digests(pub [u64; N_VAL_CLASS_COUNT]);
 
 impl Digests {
     /// Adds a leaf, or removes it again.
+    #[expect(clippy::indexing_slicing, reason = "`class_place` returns the number of a class")]
     pub fn toggle(&mut self, n_val_class: u8, leaf: &Leaf) {
         self.0[class_place(n_val_class)] ^= contribution(leaf);
     }
@@ -148,6 +149,7 @@ impl Digests {
 
     /// The digest of one class.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "`class_place` returns the number of a class")]
     pub fn of_class(&self, n_val_class: u8) -> u64 {
         self.0[class_place(n_val_class)]
     }

@@ -6,7 +6,8 @@
 //! nothing of requests, replicas or the network.
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod aside;
@@ -24,6 +25,10 @@ mod file_names;
 mod found_damage;
 pub mod frame;
 mod identity;
+#[expect(
+    clippy::indexing_slicing,
+    reason = "groups, pages and entries have numbers of its own tables"
+)]
 pub mod index;
 mod index_activity;
 mod index_page;

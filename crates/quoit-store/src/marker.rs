@@ -124,7 +124,8 @@ fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<Marker>, StoreError>
     }
     let mut bytes = vec![0; SIZE_BYTES_MAX];
     let count = disk.open(MARKER_NAME, false)?.read_at(&mut bytes, 0)?;
-    let text = std::str::from_utf8(&bytes[..count]).ok();
+    bytes.truncate(count);
+    let text = std::str::from_utf8(&bytes).ok();
     let marker = text.and_then(Marker::read);
     let unreadable = || damaged(disk, "it does not say which engine's data this is".to_owned());
     marker.map(Some).ok_or_else(unreadable)

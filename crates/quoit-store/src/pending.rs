@@ -60,6 +60,7 @@ impl<T> ByRecord<T> {
     }
 
     /// Sets the value of a record, replacing an earlier one.
+    #[expect(clippy::indexing_slicing, reason = "the record was found or added at this place")]
     pub(crate) fn insert(&mut self, at: &RecordAt<'_>, thing: T) -> &T {
         let named = self.0.entry(at.identity).or_default();
         let place = named.iter().position(|(name, _)| name.is(at));

@@ -144,7 +144,7 @@ impl MetaFile {
         for slot in 0..2 {
             let mut bytes = vec![0; index(SLOT_BYTES)];
             let count = file.read_at(&mut bytes, slot * SLOT_BYTES)?;
-            let Some((generation, meta)) = decode(&bytes[..count], disk)? else {
+            let Some((generation, meta)) = decode(bytes.split_at(count).0, disk)? else {
                 continue;
             };
             if newest.as_ref().is_none_or(|(newest, ..)| *newest < generation) {
@@ -164,8 +164,9 @@ impl MetaFile {
         let mut bytes = vec![0; 2 * index(SLOT_BYTES)];
         let count = file.read_at(&mut bytes, 0)?;
         let is_ours = |slot: &[u8]| slot.starts_with(&MAGIC);
-        let slots = bytes[..count].chunks(index(SLOT_BYTES));
-        if slots.clone().any(is_ours) || bytes[..count].iter().all(|byte| *byte == 0) {
+        bytes.truncate(count);
+        let mut slots = bytes.chunks(index(SLOT_BYTES));
+        if slots.any(is_ours) || bytes.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
         Err(StoreError::Corrupt {
@@ -359,7 +360,7 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreError> {
-    if bytes.len() < HEAD_BYTES_1 + 4 || bytes[0..8] != MAGIC {
+    if bytes.len() < HEAD_BYTES_1 + 4 || !bytes.starts_with(&MAGIC) {
         return Ok(None);
     }
     let u32_at = |at: usize| u32::from_le_bytes(array_at(bytes, at));
@@ -377,7 +378,10 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
     let retiring_count = (u32_at(head_bytes) as usize).min(RETIRING_COUNT_MAX);
     let numbers = head_bytes + 4;
     let end = numbers + 4 * retiring_count;
-    if bytes.len() < end + 8 || xxh3_64(&bytes[..end]) != u64_at(end) {
+    let Some((checked, check)) = bytes.get(..end + 8).and_then(<[u8]>::split_last_chunk) else {
+        return Ok(None);
+    };
+    if xxh3_64(checked) != u64::from_le_bytes(*check) {
         return Ok(None);
     }
     if version == 0 || version > VERSION {
@@ -410,6 +414,7 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
 }
 
 /// The `N` bytes at offset `at`. The caller has checked that they exist.
+#[expect(clippy::indexing_slicing, reason = "the caller has checked the size")]
 fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);

@@ -136,8 +136,8 @@ impl LogStore {
         let mut prepared = Vec::with_capacity(writes.len());
         for write in writes {
             let at = at_of(write);
-            let entries: Entries =
-                stripes[&at.partition].candidates(Tag::of(at.identity)).collect();
+            let stripe = stripes.get(&at.partition).expect("the stripes of all writes are locked");
+            let entries: Entries = stripe.candidates(Tag::of(at.identity)).collect();
             let lookup = self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)?;
             let (old, _) = self.old_of(lookup);
             let shares_tag = entries.len() > usize::from(old.is_some());
@@ -152,6 +152,7 @@ impl LogStore {
     }
 
     /// The bytes of the batch, with space for headers, and the checksums of the bodies.
+    #[expect(clippy::indexing_slicing, reason = "the body was appended at `body_at`")]
     fn encode_batch(&self, writes: &[Prepared<'_>]) -> Result<(Vec<u64>, Vec<u8>), StoreError> {
         let content: u64 = writes.iter().map(Prepared::padded_bytes).sum();
         let size_bytes = (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64 + content;
@@ -230,5 +231,5 @@ fn last_of_each<'a>(writes: &[BatchWrite<'a>]) -> Vec<BatchWrite<'a>> {
     }
     let mut numbers: Vec<_> = last.into_values().collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|number| writes[number]).collect()
+    numbers.into_iter().filter_map(|number| writes.get(number)).copied().collect()
 }

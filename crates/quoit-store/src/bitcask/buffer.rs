@@ -33,6 +33,7 @@ impl ReadBuffer {
     }
 
     /// The first `size_bytes` of the buffer as an owned vector: a copy if the thread keeps the buffer.
+    #[expect(clippy::indexing_slicing, reason = "the buffer was taken with room for these bytes")]
     pub(super) fn into_vec(mut self, size_bytes: usize) -> Vec<u8> {
         if self.is_kept() {
             return self.0[..size_bytes].to_vec();

@@ -27,7 +27,7 @@ pub(super) fn candidates(
         let file = disk.open(&log_name(number), false)?;
         let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
         let count = file.read_at(&mut bytes, 0)?;
-        let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
+        let header = SegmentHeader::decode(bytes.split_at(count).0).and_then(|header| {
             let named = header.number == number;
             named.then_some(header).ok_or("the segment was begun under another number".into())
         });
@@ -80,7 +80,8 @@ impl LogStart {
 pub(super) fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
     let count = file.read_at(&mut bytes, 0)?;
-    let is_blank = bytes[..count].iter().all(|byte| *byte == 0);
-    let is_cut_off = count < bytes.len() && SegmentHeader::may_start_with(&bytes[..count]);
+    let (read, missing) = bytes.split_at(count);
+    let is_blank = read.iter().all(|byte| *byte == 0);
+    let is_cut_off = !missing.is_empty() && SegmentHeader::may_start_with(read);
     Ok(is_blank || is_cut_off)
 }

@@ -173,12 +173,14 @@ impl CheckpointState {
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "`decode` checks the size before it reads fields")]
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut four = [0; 4];
     four.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(four)
 }
 
+#[expect(clippy::indexing_slicing, reason = "`decode` checks the size before it reads fields")]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);

@@ -53,6 +53,7 @@ type At = (usize, u64);
 impl LogOpening<'_> {
     /// Cuts the log off before the first gap, and cuts torn writes off the ends of segments. Returns true
     /// if anything was cut off.
+    #[expect(clippy::indexing_slicing, reason = "the gap is in one of the pieces")]
     pub(super) fn cut_at_gap(
         &mut self,
         directory: &Directory,
@@ -193,6 +194,10 @@ impl LogOpening<'_> {
 
     /// The first position at which records are missing that may never have been durable, while later ones
     /// exist. Notes missing segments that were durable as lost.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "only a piece that has one before it misses the end of that one"
+    )]
     fn gap(&mut self, pieces: &[LogSegment], durable: At, meta: &Meta) -> Option<At> {
         let settled_sequence = meta.retired_sequence.max(meta.opened_sequence);
         let mut first = None;

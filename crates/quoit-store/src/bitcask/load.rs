@@ -302,6 +302,7 @@ impl LogOpening<'_> {
     }
 
     /// Sets the counts of a segment that the snapshot does not know, from the footer of its key file.
+    #[expect(clippy::indexing_slicing, reason = "the key file of the segment is open")]
     fn count_by_footer(&self, segment: &Segment) -> Result<(), StoreError> {
         let footer = self.key_files[&segment.number].footer();
         segment.sequence_min.store(footer.sequence_min, Ordering::Relaxed);
@@ -314,6 +315,7 @@ impl LogOpening<'_> {
     }
 
     /// Builds the index without a snapshot.
+    #[expect(clippy::indexing_slicing, reason = "`open_key_file` has added the key file")]
     fn rebuild(
         &mut self,
         directory: &Directory,
@@ -477,9 +479,10 @@ fn count_live(table: &SegmentTable, indexes: &[PartitionIndex]) {
     // avoids an atomic update for each.
     let mut live: Vec<(u64, u64)> = vec![(0, 0); table.all().len()];
     for entry in indexes.iter().flat_map(PartitionIndex::iter) {
-        if let Some(at) = table.position(entry.location.segment()) {
-            live[at].0 += 1;
-            live[at].1 += entry.size_class.size_bytes_max();
+        let at = table.position(entry.location.segment());
+        if let Some((count, bytes)) = at.and_then(|at| live.get_mut(at)) {
+            *count += 1;
+            *bytes += entry.size_class.size_bytes_max();
         }
     }
     for (segment, (live_count, live_bytes)) in table.all().iter().zip(live) {

@@ -55,7 +55,7 @@ fn misnamed(
     for number in names.iter().filter_map(|name| number_of_log(name)) {
         let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
         let count = disk.open(&log_name(number), false)?.read_at(&mut bytes, 0)?;
-        if let Ok(header) = SegmentHeader::decode(&bytes[..count])
+        if let Ok(header) = SegmentHeader::decode(bytes.split_at(count).0)
             && header.store_id == store_id
             && header.number != number
         {

@@ -238,6 +238,7 @@ impl LogStore {
         applied
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the value was appended at `value_at`")]
     fn apply(
         &self,
         at: &RecordAt<'_>,
@@ -310,6 +311,7 @@ impl LogStore {
 
     /// Appends a record to the log: `bytes`, and then `rest` from its own buffer.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "`bytes` begin with room for the header")]
     fn append(
         &self,
         header: &RecordHeader,

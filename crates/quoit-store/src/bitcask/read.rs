@@ -42,7 +42,10 @@ impl StoredRecord {
     fn is_of(&self, at: &RecordAt<'_>) -> bool {
         self.header.identity == at.identity
             && usize::from(self.header.key_bytes) == at.encoded.len()
-            && self.buffer[HEADER_BYTES..self.size_bytes].starts_with(at.encoded)
+            && self
+                .buffer
+                .get(HEADER_BYTES..self.size_bytes)
+                .is_some_and(|body| body.starts_with(at.encoded))
     }
 
     /// True if this record has the identity of `at` but another name.
@@ -52,6 +55,10 @@ impl StoredRecord {
 
     /// Shows the record, or its first bytes if no more was read. A large record is shown in a buffer that
     /// can be shared.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a record that is shown was read at least up to its value"
+    )]
     pub(super) fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
         let is_whole = self.size_bytes as u64 == self.header.record_bytes();
         if self.buffer.is_kept() {
@@ -169,6 +176,10 @@ impl Reader {
 
     /// Reads the record that an entry refers to, with one positioned read. With [`ReadPart::Key`], keys
     /// longer than `key_bytes` are cut off.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`wanted`, `count` and `needed` are at most the size of the buffer"
+    )]
     pub(super) fn load(
         &self,
         table: &SegmentTable,

@@ -108,20 +108,20 @@ impl Rebuild {
 
     fn add(&mut self, segment: u32, encoded: &[u8], facts: &WriteFacts) {
         self.sequence_max = self.sequence_max.max(facts.sequence);
-        let partition = usize::from(facts.partition.0);
-        if partition >= self.partitions.len() {
+        let place = usize::from(facts.partition.0);
+        let known = (self.partitions.get_mut(place), self.dropped.get_mut(place));
+        let (Some(writes), Some(dropped)) = known else {
             self.partition_beyond = self.partition_beyond.max(Some(facts.partition));
             return;
-        }
+        };
         if facts.kind == WriteKind::DropPartition {
-            let dropped = &mut self.dropped[partition];
             *dropped = (*dropped).max(facts.sequence);
             return;
         }
         let Some(location) = Location::new(segment, facts.offset_bytes) else {
             return;
         };
-        self.partitions[partition].push(ReplayedWrite {
+        writes.push(ReplayedWrite {
             name: (facts.identity.0, xxh3_64_with_seed(encoded, self.store_id.0)),
             sequence: facts.sequence,
             kind: facts.kind,

@@ -229,16 +229,19 @@ fn header_check(bytes: &[u8; HEADER_BYTES], position: &Position) -> [u8; 4] {
     low_u32(xxh3_64_with_seed(&bytes[8..], position.seed())).to_le_bytes()
 }
 
+#[expect(clippy::indexing_slicing, reason = "fields are within the header")]
 fn u16_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
+#[expect(clippy::indexing_slicing, reason = "fields are within the header")]
 fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
     let mut four = [0; 4];
     four.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(four)
 }
 
+#[expect(clippy::indexing_slicing, reason = "fields are within the header")]
 fn u64_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);

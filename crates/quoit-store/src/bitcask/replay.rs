@@ -66,6 +66,7 @@ impl Replay<'_> {
     }
 
     /// Applies a record to the index.
+    #[expect(clippy::indexing_slicing, reason = "the partition was found above")]
     pub(super) fn apply(
         &mut self,
         header: &RecordHeader,
@@ -208,6 +209,8 @@ impl Replay<'_> {
         let states = &self.state.segments;
         states
             .binary_search_by_key(&number, |state| state.number)
-            .is_ok_and(|at| states[at].settled)
+            .ok()
+            .and_then(|at| states.get(at))
+            .is_some_and(|state| state.settled)
     }
 }

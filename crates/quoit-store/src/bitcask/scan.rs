@@ -29,12 +29,12 @@ pub(super) struct Scanned<'s> {
 impl<'s> Scanned<'s> {
     /// The encoded key.
     pub(super) fn key(&self) -> &'s [u8] {
-        &self.body[..usize::from(self.header.key_bytes)]
+        self.body.split_at(self.header.key_bytes.into()).0
     }
 
     /// The value.
     pub(super) fn value(&self) -> &'s [u8] {
-        &self.body[usize::from(self.header.key_bytes)..]
+        self.body.split_at(self.header.key_bytes.into()).1
     }
 }
 
@@ -192,6 +192,6 @@ impl Window {
         }
         let start = index(offset - self.at);
         let end = (start + size).min(self.bytes.len());
-        Ok(&self.bytes[start.min(end)..end])
+        Ok(self.bytes.get(start..end).unwrap_or_default())
     }
 }

@@ -114,11 +114,11 @@ impl SegmentHeader {
     /// True if a header may start with these bytes.
     #[must_use]
     pub fn may_start_with(bytes: &[u8]) -> bool {
-        let count = bytes.len().min(MAGIC.len());
-        bytes[..count] == MAGIC[..count]
+        MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes))
     }
 
     /// Decodes a header, or returns a description of what is wrong with it.
+    #[expect(clippy::indexing_slicing, reason = "fields are within the header")]
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let bytes: &[u8; index(SEGMENT_HEADER_BYTES)] =
             bytes.first_chunk().ok_or("the file is shorter than a segment's header")?;
@@ -369,7 +369,7 @@ impl SegmentTable {
     /// The segment with this number. Costs a binary search among numbers.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&Arc<Segment>> {
-        self.position(number).map(|at| &self.segments[at])
+        self.position(number).and_then(|at| self.segments.get(at))
     }
 
     /// Position in [`SegmentTable::all`] of the segment with this number.

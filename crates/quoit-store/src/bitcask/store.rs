@@ -81,6 +81,10 @@ impl LogStore {
     ///
     /// If the partition's number is not below the ring size. That is a bug, because callers compute the
     /// number from a placement.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers compute the number from a placement; others panic, as documented"
+    )]
     pub(super) fn stripe(&self, partition: Partition) -> &IndexStripe {
         &self.stripes[usize::from(partition.0)]
     }

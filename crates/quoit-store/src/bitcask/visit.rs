@@ -61,6 +61,10 @@ impl WantedRecords {
 }
 
 impl LogStore {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "records have the places at which their names were appended"
+    )]
     pub(super) fn visit_records(
         &self,
         walk: RecordWalk<'_>,
@@ -156,7 +160,7 @@ fn run_length(records: &[WantedRecord]) -> usize {
     let start = first.location.offset_bytes();
     let mut end = first.end_bytes_max;
     let mut count = 1;
-    for record in &records[1..] {
+    for record in records.iter().skip(1) {
         let is_near = record.location.segment() == first.location.segment()
             && record.location.offset_bytes() <= end + GAP_BYTES_MAX
             && record.end_bytes_max <= start + WINDOW_BYTES;
@@ -170,6 +174,7 @@ fn run_length(records: &[WantedRecord]) -> usize {
 }
 
 /// Reads a range of a segment. Returns fewer bytes if the segment ends earlier or is not in the table.
+#[expect(clippy::indexing_slicing, reason = "the window has room for `size_bytes`")]
 fn read_run<'w>(
     table: &SegmentTable,
     segment: u32,

@@ -92,10 +92,11 @@ impl ListedBucket {
         let mut witnesses = self.witnesses.lock();
         // Keys that expire are noted with every write, so the youngest witness is the most likely match.
         let same = witnesses.keys.iter().rposition(|(_, known)| known.is_of(at));
-        if let Some(same) = same {
-            let (noted, known) = &mut witnesses.keys[same];
-            (*noted, known.place) = (number, place);
-            witnesses.keys[same..].rotate_left(1);
+        if let Some(younger) = same.and_then(|same| witnesses.keys.get_mut(same..)) {
+            if let Some((noted, known)) = younger.first_mut() {
+                (*noted, known.place) = (number, place);
+            }
+            younger.rotate_left(1);
             return 0;
         }
         let witness = Witness::of(at, place);
@@ -115,6 +116,7 @@ impl ListedBucket {
 
     /// True if one of the witnesses is live. Removes witnesses that are not live, and subtracts their
     /// memory from `bytes`.
+    #[expect(clippy::indexing_slicing, reason = "`at` is the place of a witness")]
     pub(super) fn has_live_witness(
         &self,
         keys: &dyn Keys,

@@ -344,6 +344,7 @@ impl KnownBuckets {
 }
 
 /// The prefix of a record's encoded name that names its bucket.
+#[expect(clippy::indexing_slicing, reason = "an encoded name ends with its key")]
 fn front<'a>(at: &RecordAt<'a>) -> &'a [u8] {
     &at.encoded[..at.encoded.len() - at.key.key.len()]
 }

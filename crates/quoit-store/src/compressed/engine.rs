@@ -54,7 +54,7 @@ impl CompressedEngine {
 
     /// Packs the value in `out[start..]` into its stored form, in place.
     pub(super) fn pack(&self, key: KeyRef<'_>, out: &mut Vec<u8>, start: usize) {
-        if frame::may_be_framed(&out[start..]) {
+        if out.get(start..).is_some_and(frame::may_be_framed) {
             frame::pack(out, start, self.compresses(key));
         }
     }
@@ -126,6 +126,7 @@ pub(super) fn unpacked_all(
 }
 
 /// Shows a record whose value has a frame.
+#[expect(clippy::indexing_slicing, reason = "`unpack_into` returns a size within the buffer")]
 fn show_unpacked(
     record: &RecordRef<'_>,
     look: &mut dyn FnMut(&RecordRef<'_>),
@@ -244,6 +245,7 @@ impl PointAccess for CompressedEngine {
         Ok(applied)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`change` appends to `out`")]
     fn update_large(
         &self,
         at: &RecordAt<'_>,

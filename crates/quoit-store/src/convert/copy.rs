@@ -97,9 +97,10 @@ impl Copying<'_> {
             Ok(_) => {}
             Err(StoreError::TooLarge { .. } | StoreError::IndexEntryTooLarge(_)) => {
                 // One of the records is too large. Writing them one by one finds it.
-                for one in self.waiting.chunks(1) {
-                    self.write(one).map_err(|reason| ConvertError::Refused {
-                        record: shown(one[0].at().key),
+                for one in &self.waiting {
+                    let written = self.write(std::slice::from_ref(one));
+                    written.map_err(|reason| ConvertError::Refused {
+                        record: shown(one.at().key),
                         reason,
                     })?;
                 }

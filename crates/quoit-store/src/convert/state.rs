@@ -111,7 +111,8 @@ impl ConversionState {
         let disk = RealDisk::open(directory)?;
         let mut bytes = vec![0; SIZE_BYTES_MAX];
         let count = disk.open(STATE_NAME, false)?.read_at(&mut bytes, 0)?;
-        let text = String::from_utf8_lossy(&bytes[..count]);
+        bytes.truncate(count);
+        let text = String::from_utf8_lossy(&bytes);
         Self::read(&text).map(Some).map_err(|reason| StoreError::Corrupt {
             path: directory.join(STATE_NAME).display().to_string(),
             offset: 0,

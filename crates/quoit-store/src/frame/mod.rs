@@ -111,6 +111,7 @@ pub(crate) const fn may_be_framed(value: &[u8]) -> bool {
 
 /// Puts the value in `out[start..]` into a frame, in place, if it needs one or becomes smaller. Costs the
 /// compression and a copy of its output. A thread that compresses keeps up to about a megabyte for it.
+#[expect(clippy::indexing_slicing, reason = "a value that is compressed is longer than its frame")]
 pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
     let size_bytes = out.len() - start;
     let is_packed = compresses
@@ -132,6 +133,7 @@ pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
 /// Returns the framed form of a value if it needs a frame or becomes smaller; `None` if the value is stored
 /// without a frame. Costs as much as [`pack`]; the result has no spare capacity.
 #[must_use]
+#[expect(clippy::indexing_slicing, reason = "a value that is compressed is longer than its frame")]
 pub fn packed(value: &[u8], compresses: bool) -> Option<Vec<u8>> {
     let in_frame = |kept: &mut CompressionBuffers| {
         let block_bytes = kept.compress(value)?;
@@ -178,7 +180,7 @@ impl CompressionBuffers {
     /// the block in bytes; `None` if a frame would save too little.
     fn compress(&mut self, value: &[u8]) -> Option<usize> {
         let Self { small, large, scratch } = self;
-        let bytes = &value[FRONT_BYTES..];
+        let (_, bytes) = value.split_at_checked(FRONT_BYTES)?;
         grow(scratch, get_maximum_output_size(bytes.len()));
         let table = if bytes.len() < LARGE_BLOCK_BYTES { small } else { large };
         let block_bytes = compress_into_with_table(bytes, scratch, table)
@@ -210,9 +212,9 @@ enum Parts<'f> {
 /// Splits a frame into its parts. The end of the block may be missing.
 fn parts(frame: &[u8]) -> Result<Parts<'_>, FrameError> {
     let short = || FrameError::Short { size_bytes: frame.len() };
-    let method = *frame.get(1).ok_or_else(short)?;
-    match method {
-        UNCOMPRESSED => Ok(Parts::Plain(&frame[PLAIN_HEADER_BYTES..])),
+    let ([_, method], value) = frame.split_first_chunk::<PLAIN_HEADER_BYTES>().ok_or_else(short)?;
+    match *method {
+        UNCOMPRESSED => Ok(Parts::Plain(value)),
         LZ4 => {
             let (header, rest) = frame.split_first_chunk::<HEADER_BYTES>().ok_or_else(short)?;
             let [_, _, front @ .., a, b, c, d] = header;
@@ -247,6 +249,7 @@ pub(crate) fn front_of(frame: &[u8]) -> Result<&[u8], FrameError> {
 /// # Errors
 ///
 /// If the frame is damaged.
+#[expect(clippy::indexing_slicing, reason = "`grow` has made room for the value")]
 pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameError> {
     match parts(frame)? {
         Parts::Plain(value) => {

@@ -35,6 +35,7 @@ pub(super) struct BlockAt {
 
 /// Completes a block that will be written at `offset`. `block` has room for the header in its first
 /// [`HEADER_BYTES`], and then the content.
+#[expect(clippy::indexing_slicing, reason = "the block has room for its header")]
 pub(super) fn seal(block: &mut [u8], offset: u64) {
     let size = length_u32(block.len() - HEADER_BYTES);
     block[CHECKSUM_BYTES..HEADER_BYTES].copy_from_slice(&size.to_be_bytes());
@@ -58,14 +59,16 @@ pub(super) fn size_of_block(bytes: &[u8]) -> Result<usize, &'static str> {
 pub(super) fn open(bytes: &[u8], offset: u64) -> Result<&[u8], &'static str> {
     let size = size_of_block(bytes)?;
     let block = bytes.get(..size).ok_or("the file ends within a block")?;
-    let checksum = xxh3_64_with_seed(&block[CHECKSUM_BYTES..], offset);
-    if block[..CHECKSUM_BYTES] != checksum.to_be_bytes() {
+    let (checksum, covered) =
+        block.split_first_chunk::<CHECKSUM_BYTES>().ok_or("the file ends within a block")?;
+    if *checksum != xxh3_64_with_seed(covered, offset).to_be_bytes() {
         return Err("the checksum of a block is wrong");
     }
-    Ok(&block[HEADER_BYTES..])
+    block.get(HEADER_BYTES..).ok_or("the file ends within a block")
 }
 
 /// Appends an entry of an inner block: the first key and the position of a block below.
+#[expect(clippy::indexing_slicing, reason = "`shared` counts bytes of the key")]
 pub(super) fn push_child(first_key: &[u8], at: BlockAt, before: KeyBefore<'_>, out: &mut Vec<u8>) {
     let shared = first_key.iter().zip(before.0).take_while(|(one, other)| one == other).count();
     push_varint(shared as u64, out);

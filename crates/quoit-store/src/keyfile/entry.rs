@@ -117,6 +117,7 @@ pub(super) struct KeyBefore<'k>(pub(super) &'k [u8]);
 /// # Panics
 ///
 /// If the sequence is below `sequence_base`.
+#[expect(clippy::indexing_slicing, reason = "`shared` counts bytes of the key")]
 pub(super) fn encode(
     encoded: &[u8],
     facts: &WriteFacts,

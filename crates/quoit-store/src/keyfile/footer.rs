@@ -80,6 +80,7 @@ impl KeyFileFooter {
     }
 
     /// Decodes and checks the footer of a file of `size_bytes`.
+    #[expect(clippy::indexing_slicing, reason = "fields are within the footer")]
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], size_bytes: u64) -> Result<Self, String> {
         let u64_at = |at: usize| {
             let eight = bytes[at..at + 8].try_into().expect("eight bytes are eight bytes");

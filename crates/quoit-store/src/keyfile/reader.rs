@@ -185,6 +185,7 @@ impl FileCursor {
     /// # Errors
     ///
     /// If the disk fails or a block is damaged.
+    #[expect(clippy::indexing_slicing, reason = "`rest` is a part of the window")]
     pub fn advance(&mut self) -> Result<(), StoreError> {
         self.facts = None;
         while self.rest.is_empty() {
@@ -205,6 +206,7 @@ impl FileCursor {
         Ok(())
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`in_window` returns a place in the window")]
     fn open_next_block(&mut self) -> Result<(), StoreError> {
         let offset = self.next_block;
         let start = match self.in_window(offset) {

@@ -74,11 +74,13 @@ impl KeyRunBuilder {
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "the builder has noted where entries begin")]
 fn key_at(entries: &[u8], start: u64) -> KeyRef<'_> {
     let encoded = decode_whole_key(&entries[index(start)..]).map(|(encoded, _)| encoded);
     encoded.and_then(|encoded| KeyRef::decode(encoded).ok()).expect("the builder pushed a key")
 }
 
+#[expect(clippy::indexing_slicing, reason = "the builder has noted where entries begin")]
 fn entry_at(entries: &[u8], start: u64) -> KeyEntry<'_> {
     decode_whole(&entries[index(start)..]).expect("the builder pushed an entry")
 }

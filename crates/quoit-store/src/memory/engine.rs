@@ -82,6 +82,10 @@ impl MemoryEngine {
     }
 
     /// Locks a partition. Panics if the ring has no such partition.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers compute the number from a placement; others panic, as documented"
+    )]
     fn stripe(&self, partition: Partition) -> Result<MutexGuard<'_, MemoryStripe>, StoreError> {
         self.open()?;
         Ok(self.stripes[usize::from(partition.0)].lock())

@@ -39,6 +39,7 @@ impl Names<'_> {
 }
 
 /// The next keys of a range that have not expired, at most `limit`.
+#[expect(clippy::indexing_slicing, reason = "heads have numbers of partitions")]
 pub(super) fn list_keys(
     stripes: &[Mutex<MemoryStripe>],
     range: KeyRange<'_>,

@@ -59,6 +59,7 @@ impl MultiEngine {
 
     /// Name of the engine that a bucket has now.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "routes have numbers of engines")]
     pub fn engine_of(&self, bucket: BucketRef<'_>) -> &str {
         let place = self.routes().of_bucket(bucket_of(bucket));
         &self.named.names[place]
@@ -105,6 +106,7 @@ impl MultiEngine {
         Ok(())
     }
 
+    #[expect(clippy::indexing_slicing, reason = "routes have numbers of engines")]
     fn engine(&self, place: usize) -> &dyn Engine {
         &*self.named.engines[place]
     }
@@ -213,6 +215,7 @@ impl PointAccess for MultiEngine {
         Ok(self.tickets.issue(place, ticket))
     }
 
+    #[expect(clippy::indexing_slicing, reason = "tickets have numbers of engines")]
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
         let engines = &self.named.engines;
         self.tickets.poll(ticket, |place, ticket| engines[place].poll_durable(ticket, waker))

@@ -77,7 +77,8 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<RoutesFile>, StoreError> {
     let size_bytes = usize::try_from(file.size_bytes()?).unwrap_or(usize::MAX);
     let mut bytes = vec![0; size_bytes];
     let count = file.read_at(&mut bytes, 0)?;
-    let kept = std::str::from_utf8(&bytes[..count]).ok().and_then(RoutesFile::read);
+    bytes.truncate(count);
+    let kept = std::str::from_utf8(&bytes).ok().and_then(RoutesFile::read);
     if kept.is_none() {
         tracing::warn!(path = disk.path(), "the file {ROUTES_NAME} is damaged and is made again");
     }

@@ -23,6 +23,7 @@ impl NamedEngines {
     }
 
     /// Replaces the names of engines that this node does not have by the name of the default engine.
+    #[expect(clippy::indexing_slicing, reason = "`default` is the number of an engine")]
     fn resolved(&self, mut assignments: Assignments) -> Assignments {
         let names = assignments.types.values_mut().chain(assignments.buckets.values_mut());
         for name in names.filter(|name| self.place(name).is_none()) {
@@ -91,6 +92,7 @@ impl Routes {
     /// new routes if they have to be written to the file.
     ///
     /// The caller must exclude writes meanwhile.
+    #[expect(clippy::indexing_slicing, reason = "`default` and `place` are numbers of engines")]
     pub(super) fn follow(
         &mut self,
         version: u64,

@@ -93,6 +93,7 @@ impl Tickets {
         ticket_of(state.last, CoveredWrites::All)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "tickets have numbers of engines")]
     fn remember(&self, state: &mut TicketState, engine: usize, ticket: Ticket) {
         let waiting = &mut state.waiting[engine];
         // Two threads may get here in another order than that of the engine's tickets.
@@ -114,6 +115,7 @@ impl Tickets {
 
     /// Implements `PointAccess::poll_durable` for the engines that a ticket covers. `poll_engine` polls the
     /// engine with a number. No lock is held while it runs.
+    #[expect(clippy::indexing_slicing, reason = "tickets have numbers of engines")]
     pub(super) fn poll(
         &self,
         ticket: Ticket,
@@ -144,6 +146,7 @@ impl Tickets {
 
     /// The ticket up to which an engine must be durable so that its writes up to `number` are; `None` if
     /// they are known to be.
+    #[expect(clippy::indexing_slicing, reason = "tickets have numbers of engines")]
     fn wanted(&self, engine: usize, number: u64) -> Option<Ticket> {
         let state = self.state.lock();
         debug_assert!(number <= state.last, "tickets are polled after they were given");

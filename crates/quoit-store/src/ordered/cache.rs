@@ -109,6 +109,7 @@ impl RecordCache {
     }
 
     /// Notes that a read begins. Called before the read looks at the batches or the store.
+    #[expect(clippy::indexing_slicing, reason = "`guard_of` returns the number of a guard")]
     pub(super) fn begin_read(&self, key: &[u8]) -> Seen {
         let guard = self.guard_of(key);
         let Guard { writer_count, version } = *self.guards[guard].lock();
@@ -117,6 +118,7 @@ impl RecordCache {
 
     /// Caches the result of a read, if it still equals the stored record. Copies it, because a record from
     /// the store may be a part of a larger buffer.
+    #[expect(clippy::indexing_slicing, reason = "`guard_of` returns the number of a guard")]
     pub(super) fn keep(&self, key: &[u8], seen: Seen, record: &Record) {
         let key = Bytes::copy_from_slice(key);
         if BytesOfRecord.weight(&key, record) > self.records.shard_capacity() {
@@ -130,6 +132,7 @@ impl RecordCache {
     }
 
     /// Runs `count`, which makes writes take effect, and caches the written records.
+    #[expect(clippy::indexing_slicing, reason = "`guard_of` returns the number of a guard")]
     pub(super) fn write<T>(&self, writes: SpaceWrites, count: impl FnOnce(SpaceWrites) -> T) -> T {
         let written = written_records(&writes);
         for (key, _) in &written {

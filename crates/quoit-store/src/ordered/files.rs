@@ -283,7 +283,7 @@ fn checksum_of(path: &Path) -> io::Result<u128> {
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(hash.digest128()),
-            count => hash.update(&buffer[..count]),
+            count => hash.update(buffer.split_at(count).0),
         }
     }
 }

@@ -113,7 +113,7 @@ fn is_unmade(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let (mut piece, mut offset) = (vec![0; PIECE_BYTES], HEADER_BYTES);
     loop {
         let count = file.read_at(&mut piece, offset)?;
-        if piece[..count].iter().any(|byte| *byte != 0) {
+        if piece.iter().take(count).any(|byte| *byte != 0) {
             return Ok(false);
         }
         if count == 0 {

@@ -119,7 +119,8 @@ pub(super) fn lost(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     }
     let mut reason = vec![0; REASON_BYTES_MAX];
     let count = disk.open(LOST_NAME, false)?.read_at(&mut reason, 0)?;
-    Ok(Some(String::from_utf8_lossy(&reason[..count]).into_owned()))
+    reason.truncate(count);
+    Ok(Some(String::from_utf8_lossy(&reason).into_owned()))
 }
 
 /// Removes that note, after the loss was noted elsewhere.
@@ -172,6 +173,7 @@ impl MendBatch {
 impl MendRun {
     /// Copies all readable entries, and writes a damaged record for each lost record whose name is left.
     /// Returns the number of these records.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     fn copy_all(&mut self) -> Result<u64, StoreError> {
         let mut lost_count = 0;
         for space in Space::ALL {
@@ -205,6 +207,7 @@ impl MendRun {
     }
 
     /// Rebuilds lost names, index entries, marks of expiry and epochs.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     fn derive(&mut self) -> Result<(), StoreError> {
         let Self { walk, copy, waiting, lost_indexed, holes } = self;
         let [names, entries, side] =
@@ -233,7 +236,9 @@ impl MendRun {
                 waiting.put(copy, Space::Side, &expiry, &[])?;
             }
             if head.meta.indexed && !entries.is_empty() {
-                let places = places_of(name, &head.meta, &value[HEAD_BYTES..]).unwrap_or_default();
+                let places =
+                    places_of(name, &head.meta, value.get(HEAD_BYTES..).unwrap_or_default())
+                        .unwrap_or_default();
                 for place in places {
                     let entry = index_key(&place, partition, epoch);
                     if Self::is_lost(entries, &entry) {
@@ -267,6 +272,7 @@ impl MendRun {
     }
 
     /// The reason why it is not known which records are lost, if it is not.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     fn reason(&self) -> Option<String> {
         let has_holes = |space: Space| !self.holes[space as usize].is_empty();
         let reason = if has_holes(Space::Side) {

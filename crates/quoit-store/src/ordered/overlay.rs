@@ -36,6 +36,7 @@ impl PendingWrites {
     }
 
     /// The writes of one space, by ascending keys.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     pub(crate) fn writes_of(
         &self,
         space: Space,
@@ -73,6 +74,7 @@ impl PendingWrites {
         assert_eq!(self.bytes, bytes, "the size is that of the writes in the batch");
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     fn put(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
         let size = |value: &Option<Bytes>| value.as_ref().map_or(0, |value| value.len() as u64);
         let key_bytes = key.len() as u64 + WRITE_OVERHEAD_BYTES;
@@ -175,6 +177,7 @@ impl Overlay {
 
     /// The waiting write of a key: its value, or `None` inside for its removal. `None` if no write of the
     /// key waits.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     pub(crate) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
         let pending = self.pending.read();
         let batches = [Some(&pending.young), pending.applying.as_deref()];
@@ -195,6 +198,7 @@ impl Overlay {
     /// Looks up the values of several keys. Each key comes with a number, and `take` gets each value with
     /// that number, in any order. Skips keys that `is_wanted` rejects when their turn comes. May wait for
     /// the disk.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     pub(crate) fn get_each(
         &self,
         space: Space,
@@ -233,8 +237,9 @@ impl Overlay {
         // The batches are read first: a write that is applied meanwhile is in the store by then.
         let (waiting, mut last) = self.waiting_from(range, limit);
         let mut waiting = waiting.into_iter().peekable();
-        let cut =
-            |value: &[u8]| Bytes::copy_from_slice(&value[..value.len().min(range.value_bytes_max)]);
+        let cut = |value: &[u8]| {
+            Bytes::copy_from_slice(value.get(..range.value_bytes_max).unwrap_or(value))
+        };
         let mut entries = Vec::new();
         let mut stored_count = 0;
         let mut visit = |key: &[u8], value: &[u8]| {
@@ -267,6 +272,7 @@ impl Overlay {
 
     /// The waiting writes at the beginning of a range; and, if there may be more of them, the key up to
     /// which they are complete.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     fn waiting_from(&self, range: Range<'_>, limit: usize) -> (OverlayEntries, Option<Bytes>) {
         let pending = self.pending.read();
         let mut merged = OverlayEntries::new();

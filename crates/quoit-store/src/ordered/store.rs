@@ -81,6 +81,10 @@ impl StoreShared {
     ///
     /// If the partition's number is not below the ring size. That is a bug, because callers compute the
     /// number from a placement.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers compute the number from a placement; others panic, as documented"
+    )]
     pub(super) fn partition(&self, partition: Partition) -> &PartitionState {
         &self.partitions[usize::from(partition.0)]
     }

@@ -53,6 +53,7 @@ impl Bucket {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the digest was found at this place")]
     fn toggle(&mut self, class: u8, bits: u64) {
         match self.digests.iter().position(|(each, _)| *each == class) {
             None => self.digests.push((class, bits)),

@@ -117,6 +117,7 @@ fn head_check(key: &[u8], head: &[u8]) -> u32 {
 }
 
 /// The `N` bytes at offset `at`, which the caller has checked to exist.
+#[expect(clippy::indexing_slicing, reason = "the caller has checked the size")]
 fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);

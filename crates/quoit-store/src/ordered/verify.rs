@@ -133,7 +133,8 @@ impl StoreShared {
         let head = ValueHead::read(key, value).map_err(|reason| self.damaged(reason))?;
         let wrong = || self.damaged("the body is not the one that was written");
         if !head.is_apart {
-            return head.has_body(&value[HEAD_BYTES..]).then_some(head).ok_or_else(wrong);
+            let body = value.get(HEAD_BYTES..).unwrap_or_default();
+            return head.has_body(body).then_some(head).ok_or_else(wrong);
         }
         let body = self.overlay.get(Space::Bodies, key)?;
         if body.is_some_and(|body| head.has_body(&body)) {

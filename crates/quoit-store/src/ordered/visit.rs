@@ -116,6 +116,10 @@ const fn body_bytes(record: &OrderedRecord) -> u64 {
 }
 
 impl StoreShared {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a part of the records is read, the first of them at least"
+    )]
     pub(super) fn visit_records(
         &self,
         walk: RecordWalk<'_>,
@@ -214,6 +218,7 @@ impl StoreShared {
     }
 
     /// Reads the records of a part, in storage order or, if `in_order`, in the order of their names.
+    #[expect(clippy::indexing_slicing, reason = "places are those of the wanted records")]
     fn read_piece(
         &self,
         wanted: &[OrderedName],
@@ -252,6 +257,7 @@ impl StoreShared {
 
     /// Looks up the values of records in a space. `make` builds each record from its earlier state, its
     /// key, and its value if there is one.
+    #[expect(clippy::indexing_slicing, reason = "places are those of the wanted records")]
     fn read_each(
         &self,
         space: Space,

@@ -111,6 +111,7 @@ impl Footer {
 }
 
 /// The number in the eight bytes at `at`.
+#[expect(clippy::indexing_slicing, reason = "fields are within the header, the row or the footer")]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);

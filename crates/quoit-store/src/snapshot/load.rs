@@ -87,6 +87,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// If the disk fails or entries are damaged. No part of the snapshot is usable then.
+    #[expect(clippy::indexing_slicing, reason = "there is a slot for each row")]
     pub fn load(&self, thread_count: usize) -> Result<Vec<PartitionIndex>, StoreError> {
         let next = AtomicUsize::new(0);
         let slots = Mutex::new(Vec::new());

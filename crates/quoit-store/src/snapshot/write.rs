@@ -44,6 +44,10 @@ impl<'d> SnapshotWriter<'d> {
     /// # Panics
     ///
     /// If the ring has no such partition.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers compute the number from a placement; others panic, as documented"
+    )]
     pub fn write_partition(
         &mut self,
         partition: Partition,

@@ -158,6 +158,7 @@ impl Log {
 
     /// As [`Log::append`], for a record of which only header, key and the beginning of the value are in
     /// `front`. The rest is written from its own buffer.
+    #[expect(clippy::indexing_slicing, reason = "padding is shorter than the alignment")]
     pub(super) fn append_large(
         &self,
         header: &RecordHeader,
@@ -177,6 +178,7 @@ impl Log {
     /// Completes the header in `front`, and appends the record with `write`, which gets the file, `front`
     /// and the end of the log.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "a record has its key behind the header")]
     fn append_by(
         &self,
         header: &RecordHeader,
@@ -201,6 +203,7 @@ impl Log {
     /// Appends a batch. `bytes` has room for the header of the batch, then [`record::BATCH_PREFIX_BYTES`]
     /// and the padded records, whose headers and body checksums are given in the same order. Returns the
     /// sequence and location of each record.
+    #[expect(clippy::indexing_slicing, reason = "the headers fit the batch, which is asserted")]
     pub(super) fn append_batch(
         &self,
         headers: &[RecordHeader],

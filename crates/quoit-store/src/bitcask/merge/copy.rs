@@ -69,6 +69,7 @@ struct MergeTarget {
 impl MergeTarget {
     /// Writes the slice, and adds its records to the keys and counts of the segment. Returns the size of
     /// the slice in bytes.
+    #[expect(clippy::indexing_slicing, reason = "the slice has whole records")]
     fn write(&mut self, store: &LogStore) -> Result<u64, StoreError> {
         let store_id = store.reader.store_id;
         let written = self.slice.len() as u64;
@@ -297,6 +298,7 @@ impl<'m> Copier<'m> {
     }
 
     /// Adds a record to the target's slice. Returns its future location.
+    #[expect(clippy::indexing_slicing, reason = "the record was appended at `start`")]
     fn push(&mut self, header: &RecordHeader, body: &[u8]) -> Result<Location, StoreError> {
         let limits = self.store.log.limits();
         let is_full = self.target.as_ref().is_some_and(|target| {

@@ -146,6 +146,7 @@ impl RecentFile {
     }
 
     /// Fills the buffer with kept bytes. Returns false if not all of them are kept.
+    #[expect(clippy::indexing_slicing, reason = "`size` is at most what the buffer lacks")]
     fn read_kept(&self, buffer: &mut [u8], offset: u64) -> bool {
         let mut done = 0;
         while done < buffer.len() {

@@ -232,7 +232,8 @@ pub(super) fn seek(
         }
         let mut place = 0;
         while let Some(front) = bytes.get(place..).filter(|rest| rest.len() >= FRONT_BYTES) {
-            let Some(ahead) = sizes.find(&front[START_BYTES + SIZES_AT..]) else { break };
+            let sized = front.get(START_BYTES + SIZES_AT..).unwrap_or_default();
+            let Some(ahead) = sizes.find(sized) else { break };
             place += ahead;
             let Some(front) = bytes.get(place..place + FRONT_BYTES) else { break };
             if mark_of(front, store_id).is_some_and(|mark| mark.first > above) {
@@ -260,7 +261,7 @@ pub(super) fn front_at(
 
 /// The mark of a batch with this beginning, whatever its start says.
 fn mark_of(front: &[u8], store_id: StoreId) -> Option<Mark> {
-    let item: &[u8; MARK_ITEM_BYTES] = front[START_BYTES..].first_chunk()?;
+    let item: &[u8; MARK_ITEM_BYTES] = front.get(START_BYTES..)?.first_chunk()?;
     if item[0] != ITEM || item[21] != GROUP_KEY[0] {
         return None;
     }
@@ -273,8 +274,9 @@ fn pass(journal: &mut impl Read, size_bytes: u64, hash: &mut Xxh3Default) -> io:
     let mut left = size_bytes;
     while left > 0 {
         let size = index(left.min(buffer.len() as u64));
-        journal.read_exact(&mut buffer[..size])?;
-        hash.update(&buffer[..size]);
+        let (piece, _) = buffer.split_at_mut(size);
+        journal.read_exact(piece)?;
+        hash.update(piece);
         left -= size as u64;
     }
     Ok(size_bytes)

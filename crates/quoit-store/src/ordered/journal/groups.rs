@@ -52,10 +52,10 @@ impl Mark {
 
     /// `None` if the bytes are not a mark of this store.
     pub(in super::super) fn read(bytes: &[u8], store_id: StoreId) -> Option<Self> {
-        let (numbers, rest) = bytes.split_last_chunk::<8>()?;
-        let (numbers, []) = numbers.as_chunks::<8>() else { return None };
+        let (checked, rest) = bytes.split_last_chunk::<8>()?;
+        let (numbers, []) = checked.as_chunks::<8>() else { return None };
         let [first, group, synced, sequence_min] = numbers else { return None };
-        let is_own = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id.0).to_le_bytes() == *rest;
+        let is_own = xxh3_64_with_seed(checked, store_id.0).to_le_bytes() == *rest;
         let mark = Self {
             first: u64::from_le_bytes(*first),
             group: u64::from_le_bytes(*group),

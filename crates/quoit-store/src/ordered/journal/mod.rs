@@ -101,6 +101,7 @@ fn paths_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 impl Journals {
     /// Description for operators of the durable data that is lost.
+    #[expect(clippy::indexing_slicing, reason = "the verdict has numbers of journals")]
     pub(super) fn loss(&self) -> Option<String> {
         let lost = &self.verdict.lost;
         let of_one = |lost: &Lost| {
@@ -135,6 +136,7 @@ impl Journals {
     /// # Errors
     ///
     /// If the disk fails. The call may be repeated.
+    #[expect(clippy::indexing_slicing, reason = "the verdict has numbers of journals")]
     pub(super) fn mend(&self) -> Result<(), StoreError> {
         if let Some((journal, position)) = self.verdict.torn {
             let path = self.paths[journal].display();

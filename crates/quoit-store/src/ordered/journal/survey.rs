@@ -97,7 +97,7 @@ fn is_zero_from(journal: &mut (impl BufRead + Seek), from: u64) -> io::Result<bo
     loop {
         let bytes = journal.fill_buf()?;
         let count = bytes.len();
-        let is_zero = |bytes: &[u8]| bytes == &ZEROS[..bytes.len()];
+        let is_zero = |bytes: &[u8]| ZEROS.starts_with(bytes);
         if count == 0 || !bytes.chunks(ZEROS.len()).all(is_zero) {
             return Ok(count == 0);
         }

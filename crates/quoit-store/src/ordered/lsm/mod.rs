@@ -234,7 +234,7 @@ impl OrderedStore for LsmStore {
 
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
         // A prefix of `from` is not above any key that is not below `from`.
-        let front = &from[..from.len().min(KEY_BYTES_MAX)];
+        let front = from.get(..KEY_BYTES_MAX).unwrap_or(from);
         let mut scan = |opened: &OpenedKeyspaces| {
             for entry in opened.keyspace(space).range(front..) {
                 let (key, value) = entry.into_inner()?;

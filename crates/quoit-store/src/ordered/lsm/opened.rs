@@ -72,6 +72,7 @@ pub(super) type NoteLoss<'n> = dyn FnMut(String) -> Result<(), StoreError> + 'n;
 
 impl OpenedKeyspaces {
     /// Opens or creates the store in a directory. `clean` is true if the last stop was clean.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     pub(super) fn open(
         place: &KeyspaceSettings,
         clean: bool,
@@ -128,6 +129,7 @@ impl OpenedKeyspaces {
         Ok(Self { database, keyspaces, retired, groups, synced_file, store_id })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     pub(super) fn keyspace(&self, space: Space) -> &Keyspace {
         &self.keyspaces[space as usize]
     }

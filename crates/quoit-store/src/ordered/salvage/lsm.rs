@@ -160,6 +160,7 @@ impl LsmSource {
     }
 
     /// All entries of a space, and true if it is known which tables are current.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
     fn merged(
         &self,
         space: Space,
@@ -204,6 +205,10 @@ impl LsmSource {
     }
 
     /// The value to which an entry points.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the head was read whole, and there is a keyspace for each space"
+    )]
     fn blob(&self, entry: &TableEntry) -> Option<Bytes> {
         let mut pointer = &entry.value[..];
         let [offset, number, stored_bytes] = [(); 3].map(|()| varint(&mut pointer));

@@ -55,6 +55,7 @@ impl MergedRuns {
     }
 
     /// The next entry; `None` at the end.
+    #[expect(clippy::indexing_slicing, reason = "heads have numbers of runs")]
     pub(super) fn next(&mut self) -> Option<TableEntry> {
         let Reverse((_, _, number)) = self.heads.pop()?;
         let run = &mut self.runs[number];

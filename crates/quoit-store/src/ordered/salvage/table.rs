@@ -81,7 +81,7 @@ impl BlockHeader {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let sum = xxh3_128(&header[..HEADER_SUM_AT]).to_le_bytes();
         let is_whole = header.starts_with(MAGIC) && sum.starts_with(&header[HEADER_SUM_AT..]);
-        let number = |at: usize| header[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        let number = |at: usize| Some(u32::from_le_bytes(*header.get(at..)?.first_chunk()?));
         is_whole.then_some(Self { kind: header[4], stored_bytes: number(21)?, bytes: number(25)? })
     }
 
@@ -203,7 +203,7 @@ fn next_header(file: &File, range: Range<u64>) -> Option<u64> {
                 continue;
             }
         };
-        let found = piece[..count].windows(HEADER_BYTES).position(|bytes| {
+        let found = piece.split_at(count).0.windows(HEADER_BYTES).position(|bytes| {
             // The magic rules most positions out without a checksum.
             bytes.starts_with(MAGIC) && BlockHeader::read(bytes).is_some()
         });

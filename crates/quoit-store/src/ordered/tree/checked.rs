@@ -151,6 +151,10 @@ impl CheckedFile {
     }
 
     /// Writes blocks, or a part of the header.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`redb` writes within the header, and blocks that the file has"
+    )]
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let Some(first) = first_block(offset, data.len()) else {
             let mut unsaved = self.unsaved.lock();

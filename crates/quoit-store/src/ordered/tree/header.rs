@@ -37,7 +37,7 @@ impl TreeHeader {
 
     /// True if this is a header of a `redb` file.
     pub(super) fn is_known(&self) -> bool {
-        self.0[..MAGIC.len()] == MAGIC
+        self.0.starts_with(&MAGIC)
     }
 
     /// True if the file was closed cleanly.
@@ -45,6 +45,7 @@ impl TreeHeader {
         self.0[FLAGS_AT] & OPEN_FLAG == 0
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the header has two slots")]
     fn slot(&self, number: usize) -> &[u8] {
         let start = SLOTS_AT + number * SLOT_BYTES;
         &self.0[start..start + SLOT_BYTES]
@@ -56,6 +57,7 @@ impl TreeHeader {
 
     /// The root of the list of tables of the last commit. The outer `None` means that no commit is
     /// readable, the inner one that there are no tables.
+    #[expect(clippy::indexing_slicing, reason = "a slot has all its fields")]
     pub(super) fn last_commit(&self) -> Option<Option<PageRef>> {
         let primary = usize::from(self.0[FLAGS_AT] & PRIMARY_FLAG);
         let slot =
@@ -86,6 +88,7 @@ impl TreeHeader {
 }
 
 /// True if the checksum of a slot is right.
+#[expect(clippy::indexing_slicing, reason = "a slot has all its fields")]
 fn is_whole(slot: &&[u8]) -> bool {
     slot[SLOT_SUM_AT..] == xxh3_128(&slot[..SLOT_SUM_AT]).to_le_bytes()
 }

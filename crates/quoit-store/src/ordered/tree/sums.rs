@@ -199,18 +199,23 @@ impl ChecksumSlot {
             return Ok(None);
         }
         let (front, sum) = bytes.split_last_chunk().ok_or(IsTorn)?;
-        let number =
-            |at: usize| front[at..].first_chunk().map_or(0, |read| u64::from_le_bytes(*read));
+        let number = |at: usize| {
+            front
+                .get(at..)
+                .and_then(<[u8]>::first_chunk)
+                .map_or(0, |read| u64::from_le_bytes(*read))
+        };
         let count = low_u32(number(24)) as usize;
         if xxh3_64(front) != u64::from_le_bytes(*sum)
-            || front[..MAGIC.len()] != MAGIC
+            || !front.starts_with(&MAGIC)
             || count > NAMED_PIECES_MAX
         {
             return Err(IsTorn);
         }
         let header =
-            front[HEADER_AT..].first_chunk().map(|read| TreeHeader(*read)).ok_or(IsTorn)?;
-        let (named, _) = front[PIECES_AT..].as_chunks();
+            front.get(HEADER_AT..).and_then(<[u8]>::first_chunk).map(|read| TreeHeader(*read));
+        let header = header.ok_or(IsTorn)?;
+        let (named, _) = front.get(PIECES_AT..).ok_or(IsTorn)?.as_chunks();
         let pieces = named.iter().take(count).map(|read| u32::from_le_bytes(*read) as usize);
         let pieces = pieces.collect();
         Ok(Some(Self { number: number(8), pieces_hash: number(16), header, pieces }))

@@ -166,24 +166,23 @@ impl TreeWalk {
         let page_bytes = (BLOCK_BYTES as u64) << order;
         let index = page.number & (0x000f_ffff >> order);
         let region = (page.number >> 20) & 0x000f_ffff;
-        let start = BLOCK_BYTES as u64
-            + region * self.region_bytes
-            + self.region_header_bytes
-            + index * page_bytes;
-        Some([start, page_bytes])
+        // The header's geometry has no checksum, so it may place a page anywhere.
+        let start = region.checked_mul(self.region_bytes)?;
+        let within = BLOCK_BYTES as u64 + self.region_header_bytes + index * page_bytes;
+        Some([start.checked_add(within)?, page_bytes])
     }
 
     /// The bytes of a page, if its checksum is right.
     fn page(&self, page: PageRef) -> Option<Vec<u8>> {
         let [start, page_bytes] = self.place_of(page)?;
-        if start + page_bytes > self.file.size_bytes().ok()? {
+        if start.checked_add(page_bytes)? > self.file.size_bytes().ok()? {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(page_bytes).ok()?];
         // Reads are tried twice, because an error may be temporary.
         let read = |bytes: &mut [u8]| self.file.read_at(bytes, start);
         let count = read(&mut bytes).or_else(|_| read(&mut bytes)).ok()?;
-        let end = match bytes[0] {
+        let end = match *bytes.first()? {
             LEAF => leaf_end(&bytes),
             BRANCH => branch_end(&bytes),
             _ => None,
@@ -206,10 +205,11 @@ pub(in crate::ordered) fn visit_leaves(
     for start in (0..size_bytes).step_by(BLOCK_BYTES) {
         // A bad sector. Other blocks can be read.
         let Ok(count) = file.read_at(&mut front, start) else { continue };
-        let Some(end) = leaf_end(&front[..count]).filter(|_| front[0] == LEAF) else { continue };
+        let (read, _) = front.split_at(count);
+        let Some(end) = leaf_end(read).filter(|_| read.first() == Some(&LEAF)) else { continue };
         let leaf_bytes = end as u64;
         if leaf_bytes <= count as u64 {
-            leaf_entries(&front[..count]).try_for_each(|(key, value)| take(key, value))?;
+            leaf_entries(read).try_for_each(|(key, value)| take(key, value))?;
         } else if leaf_bytes <= PAGE_BYTES_MAX.min(size_bytes - start) {
             let mut page = vec![0; usize::try_from(leaf_bytes).unwrap_or_default()];
             if file.read_at(&mut page, start).is_ok_and(|count| count == page.len()) {
@@ -287,4 +287,27 @@ fn branch_children(page: &[u8]) -> impl Iterator<Item = (PageRef, Option<&[u8]>)
         };
         Some((page_ref, key))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_seam::{Disk, FaultyDisk};
+
+    #[test]
+    fn a_page_that_a_damaged_header_places_beyond_any_file_is_not_read() {
+        let file = FaultyDisk::new(1).open("tree", true).expect("the disk works");
+        let page = PageRef { number: 0x000f_ffff << 20, sum: [0; SUM_BYTES] };
+        for region_bytes in [u64::MAX, u64::MAX / 0x000f_ffff] {
+            let walk = TreeWalk {
+                file: Arc::clone(&file),
+                region_bytes,
+                region_header_bytes: BLOCK_BYTES as u64,
+                tables: Vec::new(),
+                is_partial: false,
+            };
+            assert_eq!(walk.place_of(page), None);
+            assert!(walk.page(page).is_none());
+        }
+    }
 }
