@@ -4,6 +4,7 @@
 //! module runs the rules on the files of the tree and prints the problems. `docs/development.md` explains
 //! the rules.
 
+mod crate_lints;
 mod floors;
 mod import_circles;
 pub(crate) mod planted;
@@ -80,6 +81,7 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
     }
     for (path, source) in &tree {
         rust_rules::check(path, source, &mut problems);
+        crate_lints::check(path, &source.syntax, &mut problems);
     }
     problems.extend(tree.keys().filter_map(|path| beside_its_folder(path)));
     planted::check(root, &tree, &mut problems);

@@ -20,14 +20,9 @@ const FORBIDDEN_MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 /// Words with which a doc comment must not begin: such a sentence has no named subject.
 const OPENINGS_REFUSED: [&str; 2] = ["What", "Who"];
 
-/// The lints that the root of each library and program takes, outside tests.
-const CAST_LINTS: [&str; 3] =
-    ["clippy::cast_possible_truncation", "clippy::cast_possible_wrap", "clippy::cast_sign_loss"];
-
 /// Checks one file.
 pub(super) fn check(path: &Path, source: &Source, problems: &mut Vec<Problem>) {
     check_openings(path, &source.text, problems);
-    check_cast_lints(path, &source.text, problems);
     let mut visitor =
         Visitor { path, problems, tests: usize::from(source.test_only), test_lines: 0 };
     visitor.visit_file(&source.syntax);
@@ -62,14 +57,6 @@ fn check_openings(path: &Path, text: &str, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(path, index + 1, text));
         }
         goes_on = !said.trim().is_empty();
-    }
-}
-
-/// Checks that the root of a library or program has clippy refuse casts that may cut off or change a number.
-fn check_cast_lints(path: &Path, text: &str, problems: &mut Vec<Problem>) {
-    let is_root = ["src/lib.rs", "src/main.rs"].iter().any(|root| path.ends_with(root));
-    for lint in CAST_LINTS.iter().filter(|lint| is_root && !text.contains(*lint)) {
-        problems.push(Problem::new(path, 0, format!("the crate does not take the lint {lint}")));
     }
 }
 

@@ -18,14 +18,10 @@ fn package(name: &str, uses: &[&str]) -> Package {
 
 /// The problems that the rules of Rust files find in a text.
 fn rust(text: &str) -> Vec<String> {
-    rust_file("x.rs", text)
-}
-
-fn rust_file(path: &str, text: &str) -> Vec<String> {
     let source =
         Source { text: text.into(), syntax: syn::parse_file(text).unwrap(), test_only: false };
     let mut problems = Vec::new();
-    rust_rules::check(Path::new(path), &source, &mut problems);
+    rust_rules::check(Path::new("x.rs"), &source, &mut problems);
     problems.into_iter().map(|problem| problem.to_string()).collect()
 }
 
@@ -120,15 +116,52 @@ fn unwrap_is_reported_outside_tests_only() {
     assert!(rust("#[tokio::test]\nasync fn f() { assert!(g().unwrap()); }").is_empty());
 }
 
+/// The problems that the rule of a crate's lints finds in a file.
+fn lints(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    crate_lints::check(Path::new(path), &syn::parse_file(text).unwrap(), &mut problems);
+    problems.into_iter().map(|problem| problem.to_string()).collect()
+}
+
+const ALL_CAST_LINTS: &str =
+    "clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss";
+
 #[test]
 fn the_root_of_a_crate_takes_the_lints_against_casts() {
     let some = "#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]";
     let all = "#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]\n\
-               #![warn(clippy::cast_sign_loss)]";
-    assert_eq!(rust_file("crates/a/src/lib.rs", "fn f() {}").len(), 3);
-    assert_eq!(rust_file("crates/a/src/main.rs", some).len(), 2);
-    assert!(rust_file("crates/a/src/lib.rs", all).is_empty());
-    assert!(rust_file("crates/a/src/other.rs", "fn f() {}").is_empty());
+               #![deny(clippy::cast_sign_loss, reason = \"it is no cast\")]";
+    assert_eq!(lints("crates/a/src/lib.rs", "fn f() {}").len(), 3);
+    assert_eq!(lints("crates/a/src/main.rs", some).len(), 2);
+    assert!(lints("crates/a/src/lib.rs", all).is_empty());
+    assert!(lints("crates/a/src/other.rs", "fn f() {}").is_empty());
+    assert!(lints("crates/quoit-number/src/lib.rs", "fn f() {}").is_empty());
+}
+
+#[test]
+fn a_lint_that_the_root_of_a_crate_switches_off_is_not_taken() {
+    let warned = format!("#![cfg_attr(not(test), warn({ALL_CAST_LINTS}))]\n");
+    assert!(lints("crates/a/src/lib.rs", &warned).is_empty());
+    for silent in [
+        format!("#![allow({ALL_CAST_LINTS})]"),
+        format!("#![expect({ALL_CAST_LINTS}, reason = \"a few\")]"),
+        format!("#![cfg_attr(not(test), allow({ALL_CAST_LINTS}))]"),
+        format!("#![cfg_attr(test, warn({ALL_CAST_LINTS}))]"),
+        format!("#![cfg_attr(not(test), warn({ALL_CAST_LINTS}), allow({ALL_CAST_LINTS}))]"),
+        format!("{warned}#![allow({ALL_CAST_LINTS})]"),
+        format!("//! It has no {ALL_CAST_LINTS}."),
+    ] {
+        assert_eq!(lints("crates/a/src/lib.rs", &silent).len(), 3, "{silent}");
+    }
+}
+
+#[test]
+fn crates_that_read_bytes_from_outside_take_the_lints_against_indexes() {
+    let casts = format!("#![warn({ALL_CAST_LINTS})]\n");
+    let both = format!("{casts}#![warn(clippy::indexing_slicing, clippy::string_slice)]");
+    assert_eq!(lints("crates/quoit-wire/src/lib.rs", &casts).len(), 2);
+    assert!(lints("crates/quoit-wire/src/lib.rs", &both).is_empty());
+    assert!(lints("crates/quoit-perf/src/lib.rs", &casts).is_empty());
 }
 
 #[test]
