@@ -28,7 +28,7 @@ fn files_of_keys_are_opened_before_a_run() {
 #[test]
 fn a_file_that_values_are_cut_from_is_looked_at_before_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
-    let of_blob = |blob: &std::path::Path| {
+    let of_blob = |blob: &Path| {
         let path = directory.path().join("b.config");
         let text = format!("{{value_generator_blob_file, \"{}\"}}.", blob.display());
         std::fs::write(&path, text).expect("a file");
