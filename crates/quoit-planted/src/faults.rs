@@ -252,6 +252,8 @@ faults! {
         "a vote in an election is not written to the file";
     ServesAstray, "serves-astray", ControlPlane,
         "a node that should be part of a cluster serves while it is alone";
+    ServesUnanswered, "serves-unanswered", ControlPlane,
+        "a node that is alone serves when none of its seeds answers";
     ServesBeforeTime, "serves-before-time", ControlPlane,
         "a node serves before it has heard the time of another member";
     RefusesMarks, "refuses-marks", ControlPlane,

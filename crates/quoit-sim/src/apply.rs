@@ -33,10 +33,7 @@ impl Cluster {
             }
             MachineFault::Start(place) => self.start(place),
             MachineFault::Stall(place, is_stalled) => self.stall(place, is_stalled),
-            MachineFault::Cut { from, to, is_cut } => {
-                let (from, to) = (self.machine(from).name.clone(), self.machine(to).name.clone());
-                self.cut(LinkDirection { from, to }, is_cut);
-            }
+            MachineFault::Cut { from, to, is_cut } => self.cut(from, to, is_cut),
             MachineFault::Latency(us_max) => {
                 let text = format!("MESSAGES TAKE up to {} ms", us_max / 1_000);
                 self.ground.trace.note("net", &text);
@@ -102,6 +99,9 @@ impl Cluster {
                     self.machine(place).set_used(Use::Retired);
                     self.disturb(place);
                 }
+                Order::Wipe { place, is_isolated } => self.wipe(place, is_isolated),
+                Order::Isolate { place, is_isolated } => self.isolate(place, is_isolated),
+                Order::Start(place) => self.start(place),
                 Order::Destroy(place) => {
                     self.note(place, "DESTROYED");
                     let now_us = self.ground.time.now_us();
@@ -125,6 +125,13 @@ impl Cluster {
         self.ground.trace.note("run", "MEND EVERYTHING");
         self.sim.set_max_message_latency(Duration::from_micros(LATENCY_US));
         let machines = self.ground.in_service();
+        self.isolated.clear();
+        for one in &self.ground.machines {
+            for other in &self.ground.machines {
+                let (from, to) = (one.name.clone(), other.name.clone());
+                self.ways.set_blocked(LinkDirection { from, to }, false);
+            }
+        }
         for machine in &machines {
             let place = machine.index;
             machine.clock.set_skew_us(0);
@@ -134,10 +141,6 @@ impl Cluster {
             machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
             machine.set_stalled(false);
             self.release(place);
-            for other in &machines {
-                let (from, to) = (machine.name.clone(), other.name.clone());
-                self.ways.set_blocked(LinkDirection { from, to }, false);
-            }
             if machine.versions() != NEWER {
                 self.upgrade(place);
             }
@@ -228,7 +231,12 @@ impl Cluster {
         machines.filter(move |other| other.index != place && other.used() != Use::Spare)
     }
 
-    fn cut(&self, direction: LinkDirection, is_cut: bool) {
+    fn cut(&self, from: usize, to: usize, is_cut: bool) {
+        if !is_cut && (self.isolated.contains(&from) || self.isolated.contains(&to)) {
+            return;
+        }
+        let [from, to] = [from, to].map(|place| self.machine(place).name.clone());
+        let direction = LinkDirection { from, to };
         let LinkDirection { from, to } = &direction;
         let text = if is_cut { "CUT" } else { "JOINED" };
         self.ground.trace.note("net", &format!("{text} from {from} to {to}"));
@@ -283,6 +291,36 @@ impl Cluster {
             self.note(place, &format!("DISK FORGETS: {told}"));
             machine.engine_model().lock().void();
             self.note_lost_files(is_noticed);
+        }
+    }
+
+    /// Ends the process of a machine and takes its whole directory.
+    fn wipe(&mut self, place: usize, is_isolated: bool) {
+        let machine = self.machine(place);
+        self.note(place, "DIRECTORY GONE");
+        self.stop(place, true);
+        machine.wipe();
+        let now_us = self.ground.time.now_us();
+        self.ground.history.lock().hardships.losses_us.push(now_us);
+        self.disturb(place);
+        if is_isolated {
+            self.isolate(place, true);
+        }
+    }
+
+    /// Holds all messages from and to a machine back, or releases them.
+    fn isolate(&mut self, place: usize, is_isolated: bool) {
+        if is_isolated {
+            self.isolated.insert(place);
+        } else {
+            self.isolated.remove(&place);
+        }
+        self.disturb(place);
+        for other in 0..self.ground.machines.len() {
+            if other != place {
+                self.cut(place, other, is_isolated);
+                self.cut(other, place, is_isolated);
+            }
         }
     }
 

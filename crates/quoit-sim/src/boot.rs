@@ -49,6 +49,9 @@ pub struct NodeEnvironment {
     pub compares_clocks: bool,
     /// True if a node that starts serves no client before it has compared its time with another member's.
     pub waits_for_time: bool,
+    /// Addresses of the machines that form the cluster, if they are configured as seeds on all machines;
+    /// otherwise empty. At their first start these machines have no seeds.
+    pub seeds: Arc<[Arc<str>]>,
     /// The engine of all nodes.
     pub engine_kind: EngineKind,
     /// Sizes of the engine's files and buffers.
@@ -69,6 +72,15 @@ pub struct NodeEnvironment {
     pub is_calm: Arc<AtomicBool>,
     /// The blocked directions of the network.
     pub ways: BlockedLinks,
+}
+
+impl NodeEnvironment {
+    /// Returns the seeds that a machine is configured with.
+    #[must_use]
+    pub fn seeds_of(&self, machine: &Machine) -> Vec<Arc<str>> {
+        let forms_cluster = machine.index < self.seeds.len() && machine.boot_count() == 1;
+        if forms_cluster { Vec::new() } else { self.seeds.to_vec() }
+    }
 }
 
 /// Starts the node of a machine.
@@ -158,10 +170,9 @@ fn open_control(
     disk: FaultyDisk,
     around: &NodeEnvironment,
 ) -> Result<ControlPlane, OpenError> {
-    let node_id = Machine::node_id_at(machine.index);
     let ring_size = RingSize::new(around.partition_counts[machine.cluster])
         .expect("a power of two in the range");
-    let mut settings = quoit_cluster::Settings::new(&machine.name, node_id);
+    let mut settings = quoit_cluster::Settings::new(&machine.name, machine.new_node_id());
     settings.ring_size = Some(ring_size);
     settings.addresses.node = address.into();
     settings.versions = machine.versions();

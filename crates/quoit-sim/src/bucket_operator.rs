@@ -40,7 +40,7 @@ const fn least_n_val(rots: bool) -> u32 {
 pub fn initial_replica_counts(seed: u64, rots: bool) -> ReplicaCounts {
     let mut random = Random::new(seed, "replica counts", 0);
     let mut n_val = || (*random.pick(&N_VALS)).max(least_n_val(rots));
-    ReplicaCounts::new(Policy::ALL.map(|policy| (policy, n_val())).into())
+    ReplicaCounts::new(Policy::TYPED.map(|policy| (policy, n_val())).into())
 }
 
 /// A change of one property of a bucket.
@@ -93,7 +93,7 @@ impl BucketOperator {
             if !is_working() {
                 return;
             }
-            let policy = *self.random.pick(&Policy::ALL);
+            let policy = *self.random.pick(&Policy::TYPED);
             let n_val = (*self.random.pick(&N_VALS)).max(self.n_val_min);
             self.change(policy, n_val).await;
         }

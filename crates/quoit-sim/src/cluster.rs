@@ -5,6 +5,7 @@ use crate::bucket_operator::initial_replica_counts;
 use crate::check::check;
 use crate::cluster_plan::ClusterPlan;
 use crate::data_types::DataTypeHistory;
+use crate::disks::Disks;
 use crate::drive::{drive, drive_clusters};
 use crate::engine::EngineKind;
 use crate::family::Family;
@@ -12,7 +13,7 @@ use crate::faults::{LATENCY_US, MachineFault, Planned, RotChance, plan, plan_in_
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
 use crate::looks::{LOOKS_US, StoreLooks, check_engine};
-use crate::machine::{Disks, Machine};
+use crate::machine::Machine;
 use crate::names::policies;
 use crate::network::BlockedLinks;
 use crate::orders::Orders;
@@ -54,6 +55,8 @@ pub struct Cluster {
     planned: Vec<Planned>,
     /// Machines whose messages are held back in both directions: they are off or stalled.
     pub(crate) held: BTreeSet<usize>,
+    /// Machines that no other fault's end may join to the others again.
+    pub(crate) isolated: BTreeSet<usize>,
     /// Machines on whose disks a bit has flipped.
     pub(crate) damaged: BTreeSet<usize>,
 }
@@ -73,7 +76,7 @@ impl Cluster {
         let machine_count = founder_count + if has_operator { settings.spare_count() } else { 0 };
         let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
         let history = History {
-            keys: policies(settings.workload(seed).key_count),
+            keys: policies(settings.workload(seed).key_count, settings.has_wipes()),
             replica_counts: match settings.has_replica_counts(seed) {
                 true => initial_replica_counts(seed, settings.rots(seed)),
                 false => ReplicaCounts::default(),
@@ -120,6 +123,7 @@ impl Cluster {
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
             held: BTreeSet::new(),
+            isolated: BTreeSet::new(),
             damaged: BTreeSet::new(),
         };
         for machine in cluster.ground.in_service() {
@@ -242,6 +246,7 @@ fn surroundings(
         delete_mode: settings.delete_mode(seed),
         compares_clocks: settings.family == Some(Family::WrongStarts),
         waits_for_time: settings.waits_for_time(),
+        seeds: if settings.has_wipes() { clusters.addresses() } else { Arc::default() },
         engine_kind: settings.engine_kind(seed),
         engine_sizes: settings.engine_sizes(seed),
         work_pauses: settings.work_pauses(),

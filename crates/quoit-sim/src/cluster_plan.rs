@@ -1,8 +1,9 @@
 //! The clusters of a world: one in most runs, and several that replicate in the family `clusters`.
 
+use crate::boot::NODE_PORT;
 use crate::faults::{MachineFault, Planned};
 use crate::links::Replication;
-use crate::machine::{MachineRole, Use};
+use crate::machine::{Machine, MachineRole, Use};
 use crate::settings::Settings;
 use std::sync::Arc;
 
@@ -33,6 +34,12 @@ impl ClusterPlan {
     /// Number of machines that are in service at first.
     pub(crate) fn founder_count(&self) -> usize {
         self.machine_counts.iter().sum()
+    }
+
+    /// Internode addresses of the machines that are in service at first.
+    pub(crate) fn addresses(&self) -> Arc<[Arc<str>]> {
+        let address = |place| format!("{}:{NODE_PORT}", Machine::name_at(place)).into();
+        (0..self.founder_count()).map(address).collect()
     }
 
     /// Role of a machine at the start of the run.

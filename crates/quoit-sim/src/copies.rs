@@ -5,7 +5,7 @@
 //! run looks for the value in the bytes that a loss of power would leave on each disk.
 
 use crate::contents::Contents;
-use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
+use crate::history::{Found, History, KeyNumber, ValueHolders, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::requests::Quorums;
@@ -124,6 +124,13 @@ impl RunContext {
             holders.map(|machine| Machine::node_id_at(machine.index)).collect::<BTreeSet<_>>()
         };
         let is_it = |bytes: &[u8]| telling.find(bytes).is_some();
+        let with_it = self
+            .in_service()
+            .into_iter()
+            .filter(|machine| self.has(machine) && machine.disks().data.has_written(is_it));
+        let processes = with_it.map(|machine| (machine.index, machine.boot_count())).collect();
+        let told = value.slice(..value.len().min(TELLING_BYTES));
+        history.holders.insert(write.key, ValueHolders { number, processes, telling: told });
         let synced_at = holders(&|disk| disk.has_durable(is_it));
         let written_at = holders(&|disk| disk.has_written(is_it));
         let in_memory = LazyCell::new(|| self.taken_in_memory(number, write.key));

@@ -67,8 +67,8 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
         });
     let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
         .map(|number| {
-            let (number, count) = (ClientNumber(number), settings.register_count(seed));
-            let client = RegisterClient::new(number, seed, ground.clone(), count);
+            let of = (settings.register_count(seed), settings.register_timeouts_ms());
+            let client = RegisterClient::new(ClientNumber(number), seed, ground.clone(), of);
             tokio::spawn(client.run(settings.operations()))
         });
     clients.chain(of_data_types).chain(of_registers).collect()

@@ -56,11 +56,17 @@ pub enum Family {
     /// Nodes have the engine `innostore`; all machines lose their power at once, disks hang and nodes
     /// shut down.
     Innostore,
+    /// Machines lose their whole directories, and their nodes start again under their old names, with seeds
+    /// configured. An operator replaces them later.
+    WipedDirectories,
+    /// A member is cut off from all others and marked as down while other machines join. It comes back with
+    /// layouts that the others have retired.
+    MarkedDown,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::General,
         Self::Former,
         Self::HungDisks,
@@ -82,6 +88,8 @@ impl Family {
         Self::Lull,
         Self::WrongStarts,
         Self::Innostore,
+        Self::WipedDirectories,
+        Self::MarkedDown,
     ];
 
     /// Name of the family on the command line.
@@ -109,11 +117,13 @@ impl Family {
             Self::Lull => "lull",
             Self::WrongStarts => "wrong-starts",
             Self::Innostore => "innostore",
+            Self::WipedDirectories => "wiped-directories",
+            Self::MarkedDown => "marked-down",
         }
     }
 
     /// Percentage of seeds that draw each family. All other seeds are of the family `general`.
-    const SHARES: [(Self, u64); 19] = [
+    const SHARES: [(Self, u64); 21] = [
         (Self::HungDisks, 4),
         (Self::CleanStops, 2),
         (Self::ReplicaCounts, 6),
@@ -133,6 +143,8 @@ impl Family {
         (Self::Lull, 2),
         (Self::WrongStarts, 2),
         (Self::Innostore, 3),
+        (Self::WipedDirectories, 2),
+        (Self::MarkedDown, 1),
     ];
 
     /// Draws the family of a seed.
@@ -161,6 +173,8 @@ impl Family {
                 | Self::Members
                 | Self::WrongStarts
                 | Self::Innostore
+                | Self::WipedDirectories
+                | Self::MarkedDown
         )
     }
 
@@ -175,16 +189,23 @@ impl Family {
             Self::Rights => &[Trouble::LongCut],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
             Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],
-            Self::WithoutExchanges => {
-                &[Trouble::Partition, Trouble::LongStop, Trouble::OneWay, Trouble::FullDisk]
-            }
+            Self::WithoutExchanges => &[
+                Trouble::Partition,
+                Trouble::LongStop,
+                Trouble::OneWay,
+                Trouble::FullDisk,
+                Trouble::SlowDisk,
+            ],
             Self::Members => {
                 &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay, Trouble::SlowDisk]
             }
             Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
             Self::WrongStarts => &[Trouble::WrongStart],
             Self::Innostore => &[Trouble::Blackout, Trouble::HungDisk, Trouble::CleanStop],
-            Self::Registers => &[Trouble::SlowNetwork, Trouble::Stall, Trouble::OneWay],
+            Self::WipedDirectories => &[Trouble::Process, Trouble::Partition],
+            Self::Registers => {
+                &[Trouble::SlowNetwork, Trouble::Stall, Trouble::LongStall, Trouble::OneWay]
+            }
             Self::General
             | Self::LostFiles
             | Self::OlderData
@@ -193,7 +214,8 @@ impl Family {
             | Self::Clusters
             | Self::DeleteModes
             | Self::RotAndMembers
-            | Self::LeaverDies => &[],
+            | Self::LeaverDies
+            | Self::MarkedDown => &[],
         }
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn keys(ground: &RunContext) -> impl Iterator<Item = KeyNumber> + use
     ground.history.lock().key_numbers()
 }
 
+/// Returns the policies of the run's keys.
+fn policies(ground: &RunContext) -> BTreeSet<Policy> {
+    ground.history.lock().keys.iter().copied().collect()
+}
+
 /// Reads every key at a node, from all primaries.
 async fn read_all(
     ground: &RunContext,
@@ -87,7 +92,7 @@ async fn check_listings(
     machine: &Machine,
     found: &BTreeMap<KeyNumber, Vec<Found>>,
 ) -> Result<(), Violation> {
-    for policy in Policy::ALL {
+    for policy in policies(ground) {
         let list =
             || async { answer(machine.ask(move |store| requests::list_keys(store, policy)).await) };
         let listed = insist(ground, &format!("list {policy:?}"), list).await?;
@@ -137,7 +142,7 @@ async fn check_entries(
     let contents = contents_of_all(ground)?;
     let is_damaged = ground.history.lock().hardships.is_disk_damaged;
     let makes_entry = |write| ground.history.lock().makes_entry(write);
-    for policy in Policy::ALL {
+    for policy in policies(ground) {
         let list = || async {
             let list = move |store| requests::list_entries(store, policy, true);
             answer(machine.ask(list).await)

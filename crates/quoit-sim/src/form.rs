@@ -32,7 +32,7 @@ pub async fn form(ground: &RunContext) -> Result<(), Violation> {
         let settle = || settle(machine, machines.len());
         insist(ground, &format!("settling of {}", machine.name), settle).await?;
     }
-    for policy in Policy::ALL {
+    for policy in Policy::TYPED {
         let n_val = ground.history.lock().replica_counts.initial(policy);
         let create = || create_type(first, policy, props(policy, n_val));
         insist(ground, &format!("create {policy:?}"), create).await?;

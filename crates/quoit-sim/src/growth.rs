@@ -103,7 +103,8 @@ pub fn open_calls(machine: &Machine) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Disks, MachineRole, Use};
+    use crate::disks::Disks;
+    use crate::machine::{MachineRole, Use};
     use crate::random::Random;
     use crate::time::SimTime;
     use quoit_seam::Disk;

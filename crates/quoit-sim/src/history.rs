@@ -6,6 +6,7 @@
 use crate::policy::Policy;
 use crate::replica_counts::ReplicaCounts;
 use crate::violation::Violation;
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -204,6 +205,20 @@ pub struct FaultRecord {
     pub has_process_ended: bool,
 }
 
+/// The process of a machine: index of the machine and number of the start.
+pub(crate) type ProcessNumber = (usize, u64);
+
+/// Processes that had the value of a write.
+#[derive(Debug, Clone)]
+pub(crate) struct ValueHolders {
+    /// The write.
+    pub(crate) number: WriteNumber,
+    /// The processes.
+    pub(crate) processes: BTreeSet<ProcessNumber>,
+    /// First bytes of the stored value.
+    pub(crate) telling: Bytes,
+}
+
 /// The history of a run: all requests on plain keys, and the faults.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -230,6 +245,8 @@ pub struct History {
     pub hardships: FaultRecord,
     /// Violations that were found during the run.
     pub broken_promises: Vec<Violation>,
+    /// Processes that had the value of a put when it was acknowledged. The next look takes them.
+    pub(crate) holders: BTreeMap<KeyNumber, ValueHolders>,
 }
 
 /// Event of a write: actor and counter.

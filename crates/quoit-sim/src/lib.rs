@@ -41,6 +41,7 @@ mod copies;
 mod cut_off;
 mod data_type_clients;
 mod data_types;
+mod disks;
 mod drive;
 mod engine;
 mod engine_model;

@@ -4,18 +4,18 @@
 //! Clients are tasks outside of the machine's simulated host. They send closures through a channel into
 //! the host ([`Machine::ask`]). If the process dies, the answer is lost, as with a broken connection.
 
+use crate::disks::Disks;
 use crate::engine_model::EngineModel;
 use crate::execution::DiskDelay;
 use crate::losses::DirectoryCopy;
-use crate::random::Random;
 use crate::time::{SimClock, SimTime};
 use crate::versions::NEWER;
 use parking_lot::Mutex;
 use quoit_cluster::{Internode, NodeId, VersionRange};
 use quoit_core::ReplicatedStore;
-use quoit_seam::{Faults, FaultyDisk};
+use quoit_seam::FaultyDisk;
 use std::collections::BTreeSet;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,65 +46,6 @@ pub struct Machine {
     in_hand: Mutex<JoinSet<()>>,
 }
 
-/// The disks of a node, one for each of its directories. They outlive processes.
-#[derive(Clone)]
-pub struct Disks {
-    /// Disk of the control plane.
-    pub control: FaultyDisk,
-    /// Disk of the store.
-    pub data: FaultyDisk,
-    /// Disk of the hints.
-    pub hints: FaultyDisk,
-    /// Disk of the reap records.
-    pub reaped: FaultyDisk,
-    /// Disk of the source queues.
-    pub queues: FaultyDisk,
-}
-
-impl Disks {
-    /// Creates empty disks whose faults follow from `random`.
-    #[must_use]
-    pub fn new(random: &mut Random) -> Self {
-        let (control, data) = (random.number(), random.number());
-        let disk = FaultyDisk::new;
-        Self {
-            control: disk(control),
-            data: disk(data),
-            hints: disk(control ^ data),
-            reaped: disk(!(control ^ data)),
-            queues: disk(control ^ !data.rotate_left(1)),
-        }
-    }
-
-    /// Changes the faults of all disks.
-    pub fn set_faults(&self, change: impl Fn(&mut Faults)) {
-        self.each().iter().for_each(|disk| disk.set_faults(&change));
-    }
-
-    /// Limits each disk to `room_bytes` more bytes than it uses now; `None` removes the limit.
-    pub fn set_room(&self, room_bytes: Option<u64>) {
-        for disk in self.each() {
-            let used_bytes = disk.used_bytes();
-            let capacity_bytes = room_bytes.map(|room_bytes| used_bytes + room_bytes);
-            disk.set_faults(|faults| faults.capacity_bytes = capacity_bytes);
-        }
-    }
-
-    fn restarted(&self, restart: impl Fn(&FaultyDisk) -> FaultyDisk) -> Self {
-        Self {
-            control: restart(&self.control),
-            data: restart(&self.data),
-            hints: restart(&self.hints),
-            reaped: restart(&self.reaped),
-            queues: restart(&self.queues),
-        }
-    }
-
-    const fn each(&self) -> [&FaultyDisk; 5] {
-        [&self.control, &self.data, &self.hints, &self.reaped, &self.queues]
-    }
-}
-
 /// Role of a machine in the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -121,12 +62,16 @@ struct State {
     versions: VersionRange,
     disks: Disks,
     door: Option<NodeAccess>,
+    /// Access of operators to the running process, also before it serves clients.
+    operators: Option<mpsc::UnboundedSender<Call>>,
     /// Store of the running process. It answers other nodes before it serves clients, and while it stops.
     running_store: Option<Arc<ReplicatedStore>>,
     is_stalled: bool,
     is_stopping: bool,
     /// True if the process shut down cleanly, with everything that it had to remember on its disks.
     is_closed: bool,
+    /// True if the machine has lost its directory: its node is a cluster of its own.
+    is_wiped: bool,
     /// A copy of the data directory from some earlier time.
     data_copy: Option<DirectoryCopy>,
     /// Model of the records that the engine has to hold.
@@ -170,7 +115,7 @@ impl Machine {
         let MachineRole { cluster, used } = role;
         let versions = NEWER;
         Self {
-            name: format!("n{}", index + 1),
+            name: Self::name_at(index),
             index,
             cluster,
             clock: Arc::new(SimClock::new(time.clone())),
@@ -184,14 +129,22 @@ impl Machine {
                 versions,
                 disks,
                 door: None,
+                operators: None,
                 running_store: None,
                 is_stalled: false,
                 is_stopping: false,
                 is_closed: false,
+                is_wiped: false,
                 data_copy: None,
                 engine_model: Arc::default(),
             }),
         }
+    }
+
+    /// Returns the name of the machine with an index.
+    #[must_use]
+    pub fn name_at(place: usize) -> String {
+        format!("n{}", place + 1)
     }
 
     /// Returns the identity of the node on the machine with an index.
@@ -203,6 +156,17 @@ impl Machine {
     pub const fn node_id_at(place: usize) -> NodeId {
         assert!(place < 255, "a run has at most 255 machines");
         NodeId([quoit_number::low_u8(place as u64) + 1; 16])
+    }
+
+    /// Returns the identity that the machine's node takes if its directory is empty: another one after the
+    /// loss of the directory, with the same first byte.
+    #[must_use]
+    pub fn new_node_id(&self) -> NodeId {
+        let mut id = Self::node_id_at(self.index);
+        if self.is_wiped() {
+            id.0[1..].fill(u8::MAX);
+        }
+        id
     }
 
     /// Returns the role of the machine.
@@ -258,10 +222,13 @@ impl Machine {
         Arc::clone(&self.state.lock().engine_model)
     }
 
-    /// Returns the store of the running node for a look inside; `None` while it serves no clients.
+    /// Returns the store of the running node for a look inside; `None` while it serves no clients, and
+    /// after a loss of its directory, since it then belongs to no cluster that is looked at.
     #[must_use]
     pub fn store(&self) -> Option<Arc<ReplicatedStore>> {
-        self.state.lock().door.as_ref().map(|door| Arc::clone(&door.store))
+        let state = self.state.lock();
+        let door = state.door.as_ref().filter(|_| !state.is_wiped);
+        door.map(|door| Arc::clone(&door.store))
     }
 
     /// Returns the internode connections of the running node.
@@ -270,14 +237,28 @@ impl Machine {
         self.state.lock().door.as_ref().map(|door| Arc::clone(&door.internode))
     }
 
-    /// Serves clients for as long as it is polled, from the moment at which the node is ready.
-    pub async fn serve(&self, store: Arc<ReplicatedStore>, internode: Arc<Internode>) {
+    /// Serves operators for as long as it is polled, and clients from the moment at which `ready` completes.
+    pub async fn serve(
+        &self,
+        store: Arc<ReplicatedStore>,
+        internode: Arc<Internode>,
+        ready: impl Future<Output = ()>,
+    ) {
         let (calls, mut called) = mpsc::unbounded_channel::<Call>();
-        self.state.lock().door = Some(NodeAccess { calls, store: Arc::clone(&store), internode });
-        while let Some(call) = called.recv().await {
-            let mut in_hand = self.in_hand.lock();
-            in_hand.spawn(call(Arc::clone(&store)));
-            while in_hand.try_join_next().is_some() {}
+        self.state.lock().operators = Some(calls.clone());
+        let mut access = Some(NodeAccess { calls, store: Arc::clone(&store), internode });
+        let mut ready = pin!(ready);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ready, if access.is_some() => self.state.lock().door = access.take(),
+                call = called.recv() => {
+                    let Some(call) = call else { return };
+                    let mut in_hand = self.in_hand.lock();
+                    in_hand.spawn(call(Arc::clone(&store)));
+                    while in_hand.try_join_next().is_some() {}
+                }
+            }
         }
     }
 
@@ -303,9 +284,10 @@ impl Machine {
         self.state.lock().is_closed
     }
 
-    /// Ends the access of clients.
+    /// Ends the access of clients and operators.
     pub fn end_client_access(&self) {
-        self.state.lock().door = None;
+        let mut state = self.state.lock();
+        (state.door, state.operators) = (None, None);
     }
 
     /// Records that a process has started.
@@ -314,10 +296,11 @@ impl Machine {
     }
 
     /// Returns the store of the process for a look inside, even before or after the time in which it
-    /// serves clients.
+    /// serves clients; `None` after a loss of its directory.
     #[must_use]
     pub fn running_store(&self) -> Option<Arc<ReplicatedStore>> {
-        self.state.lock().running_store.clone()
+        let state = self.state.lock();
+        state.running_store.as_ref().filter(|_| !state.is_wiped).cloned()
     }
 
     /// Records that the process stops by itself and waits for an operator to start it again.
@@ -347,6 +330,21 @@ impl Machine {
         copy.is_some()
     }
 
+    /// Removes all files of the machine's directory. No process may run.
+    pub fn wipe(&self) {
+        let mut state = self.state.lock();
+        assert!(state.running_store.is_none(), "a running process would miss its files");
+        state.disks.wipe();
+        state.is_wiped = true;
+        state.engine_model.lock().void();
+    }
+
+    /// True if the machine has lost its directory.
+    #[must_use]
+    pub fn is_wiped(&self) -> bool {
+        self.state.lock().is_wiped
+    }
+
     /// True if the process was told to stop, even if it has not done so yet.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
@@ -365,7 +363,7 @@ impl Machine {
     /// synced is lost.
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
-        (state.door, state.running_store) = (None, None);
+        (state.door, state.operators, state.running_store) = (None, None, None);
         state.is_stalled = false;
         state.is_stopping = false;
         self.power_loss_count.fetch_add(u64::from(!keeps_power), Ordering::Relaxed);
@@ -398,6 +396,31 @@ impl Machine {
     {
         self.going().await;
         let calls = self.state.lock().door.as_ref().map(|door| door.calls.clone());
+        self.ask_through(calls, work).await
+    }
+
+    /// As [`Machine::ask`], for an operator: the node need not serve clients.
+    pub async fn ask_as_operator<T, W, F>(&self, work: W) -> Asked<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.going().await;
+        let calls = self.state.lock().operators.clone();
+        self.ask_through(calls, work).await
+    }
+
+    async fn ask_through<T, W, F>(
+        &self,
+        calls: Option<mpsc::UnboundedSender<Call>>,
+        work: W,
+    ) -> Asked<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let call: Call = Box::new(move |store| {
             Box::pin(async move {

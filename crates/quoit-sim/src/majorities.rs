@@ -203,7 +203,7 @@ fn settled(
             settled.push((Settled::Value(number), write.start_us));
         }
         let replaces = match history.keys[key.0 as usize] {
-            Policy::Siblings | Policy::Latest => true,
+            Policy::Siblings | Policy::Latest | Policy::DefaultType => true,
             // The last write may have an earlier time than a value that its writer had seen.
             Policy::LastWriteWins => is_the_last,
             // A put replaces nothing there.
@@ -241,7 +241,7 @@ fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Sett
 }
 
 /// True if since that time no machine has been destroyed or has lost data without its node's notice.
-fn is_whole_since(history: &History, start_us: u64) -> bool {
+pub(crate) fn is_whole_since(history: &History, start_us: u64) -> bool {
     let hardships = &history.hardships;
     let mut lost_us = hardships.losses_us.iter().chain(&hardships.lost_unnoticed_us);
     lost_us.all(|at_us| *at_us < start_us)

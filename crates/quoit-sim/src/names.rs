@@ -19,6 +19,7 @@ pub const fn bucket_type(policy: Policy) -> &'static str {
         Policy::Latest => "latest",
         Policy::LastWriteWins => "last-write-wins",
         Policy::WriteOnce => "write-once",
+        Policy::DefaultType => "default",
     }
 }
 
@@ -27,7 +28,7 @@ pub const fn bucket_type(policy: Policy) -> &'static str {
 pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
     let mut props = match policy {
         Policy::Siblings => json!({ "allow_mult": true }),
-        Policy::Latest => json!({ "allow_mult": false }),
+        Policy::Latest | Policy::DefaultType => json!({ "allow_mult": false }),
         Policy::LastWriteWins => {
             json!({ "allow_mult": false, "last_write_wins": true, "dvv_enabled": false })
         }
@@ -37,10 +38,15 @@ pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
     props.as_object().cloned().unwrap_or_default().into()
 }
 
-/// Returns the policies of `key_count` keys, by key number.
+/// Returns the policies of `key_count` keys, by key number. If `are_mostly_untyped` is true, every second
+/// key has the default bucket type.
 #[must_use]
-pub fn policies(key_count: u64) -> Vec<Policy> {
-    Policy::ALL.into_iter().cycle().take(quoit_number::index(key_count)).collect()
+pub fn policies(key_count: u64, are_mostly_untyped: bool) -> Vec<Policy> {
+    let mut policies = Policy::TYPED;
+    if are_mostly_untyped {
+        [policies[1], policies[3]] = [Policy::DefaultType; 2];
+    }
+    policies.into_iter().cycle().take(quoit_number::index(key_count)).collect()
 }
 
 /// The full name of a key.

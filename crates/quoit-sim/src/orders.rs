@@ -10,8 +10,24 @@ pub enum Order {
     SwitchOn(usize),
     /// Destroy a machine with its disks.
     Destroy(usize),
-    /// Switch off for good a machine that has handed over everything.
+    /// Switch off for good a machine that has handed over everything, or that has lost its directory.
     SwitchOff(usize),
+    /// Take a machine's whole directory while its process is down.
+    Wipe {
+        /// The machine.
+        place: usize,
+        /// True if no message gets to the machine or from it from then on.
+        is_isolated: bool,
+    },
+    /// Hold all messages to a machine and from it back, whatever other faults there are, or release them.
+    Isolate {
+        /// The machine.
+        place: usize,
+        /// True to hold the messages back.
+        is_isolated: bool,
+    },
+    /// Start the process of a machine, if it is down.
+    Start(usize),
 }
 
 /// Queue of orders. Clones share it.

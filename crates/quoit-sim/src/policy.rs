@@ -11,15 +11,19 @@ pub enum Policy {
     LastWriteWins,
     /// Both values stay, and contexts of writers are ignored (`write_once = true`).
     WriteOnce,
+    /// As [`Policy::Latest`], in the default bucket type: a node knows it even while it is a cluster of
+    /// its own.
+    DefaultType,
 }
 
 impl Policy {
-    /// All policies.
-    pub const ALL: [Self; 4] = [Self::Siblings, Self::Latest, Self::LastWriteWins, Self::WriteOnce];
+    /// The policies with bucket types of their own.
+    pub const TYPED: [Self; 4] =
+        [Self::Siblings, Self::Latest, Self::LastWriteWins, Self::WriteOnce];
 
     /// True if readers see at most one value.
     #[must_use]
     pub const fn shows_one(self) -> bool {
-        matches!(self, Self::Latest | Self::LastWriteWins)
+        matches!(self, Self::Latest | Self::LastWriteWins | Self::DefaultType)
     }
 }

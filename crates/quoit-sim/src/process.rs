@@ -27,13 +27,15 @@ pub(crate) async fn live(machine: &Machine, around: &NodeEnvironment, trace: &Tr
                 trace.note(&machine.name, "serves");
                 machine.note_running(Arc::clone(store));
                 let background = tokio::spawn(Arc::clone(store).run_background());
-                let ready = around.waits_for_time.then(|| store.control().readiness(Vec::new()));
-                let serve = async {
+                let ready = around
+                    .waits_for_time
+                    .then(|| store.control().readiness(around.seeds_of(machine)));
+                let ready = async {
                     if let Some(readiness) = ready {
                         until_ready(machine, readiness, trace).await;
                     }
-                    machine.serve(Arc::clone(store), Arc::clone(&node.internode)).await;
                 };
+                let serve = machine.serve(Arc::clone(store), Arc::clone(&node.internode), ready);
                 let departure = tokio::select! {
                     biased;
                     departure = departure(store) => Some(departure),

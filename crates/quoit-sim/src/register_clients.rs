@@ -17,6 +17,7 @@ use quoit_model::clock::VersionVector;
 use quoit_model::props::PropUpdates;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,22 +115,24 @@ pub struct RegisterClient {
     ground: RunContext,
     random: Random,
     register_count: u32,
+    timeouts_ms: Range<u32>,
     /// Values and causal context of the client's last read of each register.
     known: BTreeMap<Register, (BTreeSet<WriteNumber>, VersionVector)>,
 }
 
 impl RegisterClient {
-    /// Creates the client with a number, of the first `register_count` registers.
+    /// Creates the client with a number, from 1, of the first `register_count` registers, with the range of
+    /// the timeouts of its requests.
     #[must_use]
-    pub fn new(number: ClientNumber, seed: u64, ground: RunContext, register_count: u32) -> Self {
+    pub fn new(
+        number: ClientNumber,
+        seed: u64,
+        ground: RunContext,
+        (register_count, timeouts_ms): (u32, Range<u32>),
+    ) -> Self {
         let random = Random::new(seed, "register client", number.0);
-        Self {
-            place: format!("r{}", number.0),
-            ground,
-            random,
-            register_count,
-            known: BTreeMap::new(),
-        }
+        let (place, known) = (format!("r{}", number.0), BTreeMap::new());
+        Self { place, ground, random, register_count, timeouts_ms, known }
     }
 
     /// Sends `operation_count` requests, one after the other.
@@ -140,7 +143,7 @@ impl RegisterClient {
             let machines = self.ground.in_service();
             let machine = &**self.random.pick(&machines);
             let register = Register(self.random.within_narrow(0..self.register_count));
-            let timeout_ms = self.random.within_narrow(500_u32..4_000);
+            let timeout_ms = self.random.within_narrow(self.timeouts_ms.clone());
             match self.known.remove(&register) {
                 Some((base, clock)) => self.write(machine, register, base, clock, timeout_ms).await,
                 None => self.read(machine, register, timeout_ms).await,

@@ -37,6 +37,8 @@ pub(crate) enum Trouble {
     LongStop,
     /// A machine starts with a clock that is an hour ahead.
     WrongStart,
+    /// A process stalls for 1.5 to 4 s: often for longer than an unused grant keeps other writes away.
+    LongStall,
 }
 
 impl Trouble {

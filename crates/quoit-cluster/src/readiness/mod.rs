@@ -182,6 +182,9 @@ impl Watcher {
             if verdict == Verdict::UnexpectedlyAlone {
                 asked = self.ask_seeds(&strong).await;
                 verdict = judge(&self.evidence(&strong));
+                if planted!(ServesUnanswered) && asked.iter().all(Seed::is_silent) {
+                    verdict = Verdict::Serves;
+                }
             }
             let readiness = readiness_of(&verdict, &strong, &asked);
             if readiness == Readiness::Serves && !has_said_of_clock {

@@ -15,6 +15,13 @@ pub(super) struct Seed {
     pub(super) answer: SeedAnswer,
 }
 
+impl Seed {
+    /// True if no other node answers at the address.
+    pub(super) const fn is_silent(&self) -> bool {
+        matches!(self.answer, SeedAnswer::Silent(_) | SeedAnswer::Itself)
+    }
+}
+
 /// Answer of a seed about its cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum SeedAnswer {

@@ -85,7 +85,7 @@ impl<'h> Causes<'h> {
     fn surely_met(&self, delete: &Write) -> Writes {
         let policy = self.history.keys[delete.key.0 as usize];
         let is_told = delete.outcome == Outcome::Acknowledged && !delete.may_be_made_late();
-        let by_context = matches!(policy, Policy::Siblings | Policy::Latest);
+        let by_context = matches!(policy, Policy::Siblings | Policy::Latest | Policy::DefaultType);
         if !(is_told && delete.is_strict && by_context) {
             return Writes::new();
         }

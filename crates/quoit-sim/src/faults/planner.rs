@@ -28,6 +28,8 @@ const FORGETS_AFTER_US: Range<u64> = 1_000..500_000;
 pub(super) const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
 /// Range of the times for which a node is shut down so that it misses writes, in microseconds.
 pub(super) const LONG_STOPS_US: Range<u64> = 1_000_000..6_000_000;
+/// Range of the times for which a process stalls so that its grants run out, in microseconds.
+const LONG_STALLS_US: Range<u64> = 1_500_000..4_000_000;
 /// Time after which a process that was told to stop has surely ended, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
 /// Range of the ages of a copy of the data when it is restored, in microseconds.
@@ -107,6 +109,11 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
+            Trouble::LongStall => {
+                self.put(at_us, MachineFault::Stall(machine, true));
+                let end_us = at_us + self.random.within(LONG_STALLS_US);
+                return self.put(end_us, MachineFault::Stall(machine, false));
+            }
             // The caller plans these kinds by itself.
             Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {
                 return;

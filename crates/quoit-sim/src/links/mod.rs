@@ -447,7 +447,8 @@ fn told(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::check_queues;
-    use crate::machine::{Disks, Machine, MachineRole, Use};
+    use crate::disks::Disks;
+    use crate::machine::{Machine, MachineRole, Use};
     use crate::orders::Orders;
     use crate::random::Random;
     use crate::run_context::RunContext;

@@ -12,6 +12,7 @@ mod data_types;
 mod disks;
 mod kept;
 mod layouts;
+mod leaving;
 mod reaped;
 mod retired;
 
@@ -23,6 +24,7 @@ use crate::violation::{Fault, Violation};
 use after_loss::LostCopies;
 use disks::ValuesOnDisks;
 use kept::KnownCopies;
+use leaving::HeldValues;
 use reaped::ReapedTombstones;
 use retired::RetiredRecords;
 use std::ops::Range;
@@ -49,6 +51,7 @@ pub struct StoreLooks {
     count: u64,
     on_disks: ValuesOnDisks,
     copies: KnownCopies,
+    held: HeldValues,
     lost: LostCopies,
     reaped: ReapedTombstones,
     retired: RetiredRecords,
@@ -63,6 +66,7 @@ impl StoreLooks {
             count: 0,
             on_disks: ValuesOnDisks::default(),
             copies: KnownCopies::default(),
+            held: HeldValues::default(),
             lost: LostCopies::default(),
             reaped: ReapedTombstones::new(idle_timeout),
             retired: RetiredRecords::new(idle_timeout),
@@ -83,6 +87,9 @@ impl StoreLooks {
         layouts::check_layouts(ground, &stores)?;
         layouts::check_moved(ground, &stores)?;
         self.copies.check(ground, &stores)?;
+        if with_disks {
+            self.held.check(ground, &stores)?;
+        }
         self.lost.check(ground, &stores)?;
         if with_disks && self.count.is_multiple_of(LOOKS_AT_DISKS) {
             self.on_disks.check(ground, &stores)?;

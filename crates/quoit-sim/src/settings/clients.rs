@@ -5,6 +5,7 @@ use crate::family::Family;
 use crate::random::Random;
 use crate::registers::Register;
 use crate::workload::{Tempo, Workload};
+use std::ops::Range;
 
 impl Settings {
     /// Workload of the seed's clients.
@@ -14,7 +15,14 @@ impl Settings {
             _ => {
                 let mut workload = Workload::draw(&mut Random::new(seed, "workload", 0));
                 match self.family {
-                    Some(Family::Members | Family::RotAndMembers) => workload = workload.wide(),
+                    Some(
+                        Family::Members
+                        | Family::RotAndMembers
+                        | Family::WipedDirectories
+                        | Family::MarkedDown,
+                    ) => {
+                        workload = workload.wide();
+                    }
                     Some(
                         Family::LostFiles
                         | Family::OlderData
@@ -62,6 +70,7 @@ impl Settings {
                     | Family::LostFiles
                     | Family::OlderData
                     | Family::Lull
+                    | Family::MarkedDown
             )
         );
         !self.is_large && !takes_long && Random::new(seed, "tempo", 0).percent(QUICK_PERCENT)
@@ -110,6 +119,12 @@ impl Settings {
     /// True if clients write few keys, again and again: also those of strays that are being handed over.
     fn writes_few_keys(&self, seed: u64) -> bool {
         Random::new(seed, "few keys", 0).percent(FEW_KEYS_PERCENT)
+    }
+
+    /// Range of the timeouts of requests on registers, in milliseconds. Where processes stall for as long as
+    /// grants last, a request takes longer.
+    pub(crate) fn register_timeouts_ms(&self) -> Range<u32> {
+        500..if self.family == Some(Family::Registers) { 10_000 } else { 4_000 }
     }
 
     /// Number of the registers that clients of the seed's run work on.

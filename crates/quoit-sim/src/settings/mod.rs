@@ -77,7 +77,13 @@ impl Settings {
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
             Some(Family::Rights) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
-            Some(Family::RotAndMembers | Family::LeaverDies | Family::Members) => &[3, 4, 4, 5],
+            Some(
+                Family::RotAndMembers
+                | Family::LeaverDies
+                | Family::Members
+                | Family::WipedDirectories
+                | Family::MarkedDown,
+            ) => &[3, 4, 4, 5],
             Some(Family::WithoutExchanges | Family::WrongStarts | Family::Registers) => &[3, 4, 5],
             // A cluster of three has no fallbacks.
             Some(Family::Lull) => &[3, 4, 4, 5],
@@ -101,7 +107,13 @@ impl Settings {
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
         let is_needed = matches!(
             self.family,
-            Some(Family::RotAndMembers | Family::LeaverDies | Family::Members)
+            Some(
+                Family::RotAndMembers
+                    | Family::LeaverDies
+                    | Family::Members
+                    | Family::WipedDirectories
+                    | Family::MarkedDown
+            )
         );
         let is_excluded = matches!(
             self.family,
@@ -135,6 +147,8 @@ impl Settings {
                     | Family::WithoutExchanges
                     | Family::Lull
                     | Family::WrongStarts
+                    | Family::WipedDirectories
+                    | Family::MarkedDown
             )
         ) && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
@@ -166,6 +180,11 @@ impl Settings {
     /// as the released program does.
     pub(crate) fn waits_for_time(&self) -> bool {
         self.family != Some(Family::Former)
+    }
+
+    /// True if nodes are configured with seeds, and some machines lose their directories.
+    pub(crate) fn has_wipes(&self) -> bool {
+        self.family == Some(Family::WipedDirectories)
     }
 
     /// True if some values expire.

@@ -5,6 +5,9 @@
 //! progress: a second loss before the first one is repaired takes data with it in any store with three
 //! copies.
 
+mod change;
+mod mishaps;
+
 use crate::boot::NODE_PORT;
 use crate::family::Family;
 use crate::finish::answer;
@@ -13,9 +16,8 @@ use crate::orders::Order;
 use crate::random::Random;
 use crate::run_context::RunContext;
 use crate::versions::NEWER;
-use quoit_cluster::{
-    CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId, StagedChange, State,
-};
+use change::{MemberChange, step};
+use quoit_cluster::{CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId};
 use quoit_core::ReplicatedStore;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,98 +28,12 @@ use tokio::time::sleep;
 const PAUSE_US_MAX: u64 = 5_000_000;
 /// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two checks whether a leaving node has handed over everything.
-const EXIT_LOOK: Duration = Duration::from_millis(4);
 /// Percentage of runs of the family `general`, of those with an operator, in which leaving nodes die.
 const LEAVERS_DIE_PERCENT: u64 = 30;
+/// Percentage of runs of the family `members` in which positions go away and come back.
+const RETURNS_PERCENT: u64 = 40;
 /// Number of primaries of a key. With fewer nodes, one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
-
-/// A change of members or capacities. Machines are identified by their indexes, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MemberChange {
-    Join { new: usize },
-    Leave { old: usize },
-    Replace { old: usize, new: usize },
-    RemoveLost { old: usize },
-    ReplaceLost { old: usize, new: usize },
-    Capacity { of: usize, capacity: u32 },
-}
-
-impl MemberChange {
-    /// Returns the machine that joins.
-    const fn newcomer(self) -> Option<usize> {
-        match self {
-            Self::Join { new } | Self::Replace { new, .. } | Self::ReplaceLost { new, .. } => {
-                Some(new)
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns the machine that leaves or was lost.
-    const fn old(self) -> Option<usize> {
-        match self {
-            Self::Leave { old }
-            | Self::Replace { old, .. }
-            | Self::RemoveLost { old }
-            | Self::ReplaceLost { old, .. } => Some(old),
-            _ => None,
-        }
-    }
-
-    /// Returns the machine that is destroyed before the change.
-    const fn lost(self) -> Option<usize> {
-        match self {
-            Self::RemoveLost { old } | Self::ReplaceLost { old, .. } => Some(old),
-            _ => None,
-        }
-    }
-
-    /// Returns the change to stage; `None` for a join, which stages itself.
-    fn staged(self) -> Option<StagedChange> {
-        let id = Machine::node_id_at;
-        match self {
-            Self::Join { .. } => None,
-            Self::Leave { old } => Some(StagedChange::Leave { node: id(old) }),
-            Self::Replace { old, new } => {
-                Some(StagedChange::Replace { old: id(old), new: id(new) })
-            }
-            Self::RemoveLost { old } => Some(StagedChange::ForceRemove { node: id(old) }),
-            Self::ReplaceLost { old, new } => {
-                Some(StagedChange::ForceReplace { old: id(old), new: id(new) })
-            }
-            Self::Capacity { of, capacity } => {
-                Some(StagedChange::Capacity { node: id(of), capacity })
-            }
-        }
-    }
-
-    /// True if the change is committed in a member's state.
-    fn is_made(self, state: &State) -> bool {
-        let member = |place| state.members().get(Machine::node_id_at(place));
-        let came = self.newcomer().is_none_or(|new| {
-            member(new).is_some_and(|member| member.status == MemberStatus::Valid)
-        });
-        let goes = self.old().is_none_or(|old| match member(old).map(|member| member.status) {
-            // The state of a member that is behind may not have the node yet, so only a recorded removal
-            // counts.
-            None => state.members().is_removed(Machine::node_id_at(old)),
-            // A removal by force has to be complete; that the node is leaving is not enough.
-            Some(status) => {
-                let is_going = matches!(status, MemberStatus::Leaving | MemberStatus::Exiting);
-                is_going && self.lost().is_none()
-            }
-        });
-        let weighs = match self {
-            Self::Capacity { of, capacity } => {
-                member(of).is_none_or(|member| member.capacity == capacity)
-            }
-            _ => true,
-        };
-        came && goes && weighs
-    }
-}
 
 /// Returns true if a machine's node knows that another one speaks the newer version; `None` while it is
 /// down.
@@ -138,6 +54,14 @@ pub struct Operator {
     has_losses: bool,
     /// True if leaving nodes die after they have handed over everything and before they are removed.
     leavers_die: bool,
+    /// True if machines lose their directories.
+    has_wipes: bool,
+    /// True if a member is cut off and marked as down while other machines join.
+    marks_members: bool,
+    /// True if positions in layouts go away from a member and come back at once.
+    has_returns: bool,
+    /// The member that is cut off. It is not asked.
+    away: Option<usize>,
 }
 
 impl Operator {
@@ -153,9 +77,26 @@ impl Operator {
         };
         let has_losses = !matches!(
             family,
-            Some(Family::RotAndMembers | Family::WithoutExchanges | Family::Members)
+            Some(
+                Family::RotAndMembers
+                    | Family::WithoutExchanges
+                    | Family::Members
+                    | Family::WipedDirectories
+                    | Family::MarkedDown
+            )
         );
-        Self { ground, random, members, has_losses, leavers_die }
+        Self {
+            ground,
+            random,
+            members,
+            has_losses,
+            leavers_die,
+            has_wipes: family == Some(Family::WipedDirectories),
+            marks_members: family == Some(Family::MarkedDown),
+            has_returns: family == Some(Family::Members)
+                && Random::new(seed, "returns", 0).percent(RETURNS_PERCENT),
+            away: None,
+        }
     }
 
     /// Makes some changes, each of which begins while `are_clients_working` returns true. Then waits
@@ -168,8 +109,14 @@ impl Operator {
             if !are_clients_working() {
                 break;
             }
-            let change = self.draw(is_settled);
-            self.make(change).await;
+            if self.marks_members && is_settled {
+                self.grow_without_one().await;
+            } else if self.has_returns && self.members.len() > PRIMARY_COUNT {
+                self.take_away_and_return().await;
+            } else {
+                let change = self.draw(is_settled);
+                self.make(change).await;
+            }
             is_settled = self.random.percent(70);
             if is_settled {
                 self.settle().await;
@@ -206,6 +153,13 @@ impl Operator {
         let new = spare.map(|machine| machine.index);
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);
+        if let Some(new) = new
+            && self.has_wipes
+            && is_settled
+            && members.len() >= PRIMARY_COUNT
+        {
+            return MemberChange::ReplaceWiped { old, new };
+        }
         let capacity = CAPACITY_DEFAULT * self.random.within_narrow(1_u32..4);
         let mut possible = vec![MemberChange::Capacity { of: old, capacity }];
         if members.len() > 1 {
@@ -232,12 +186,14 @@ impl Operator {
 
     async fn make(&mut self, change: MemberChange) {
         self.note(&format!("{change:?}"));
-        if let Some(new) = change.newcomer() {
-            self.ground.orders.give(Order::SwitchOn(new));
-        }
-        if let Some(lost) = change.lost() {
+        if let MemberChange::ReplaceWiped { old, .. } = change {
+            self.wipe(old).await;
+        } else if let Some(lost) = change.lost() {
             self.ground.orders.give(Order::Destroy(lost));
             self.members.remove(&lost);
+        }
+        if let Some(new) = change.newcomer() {
+            self.ground.orders.give(Order::SwitchOn(new));
         }
         if let Some(new) = change.newcomer() {
             self.join(new).await;
@@ -263,49 +219,6 @@ impl Operator {
         self.members.extend(change.newcomer());
     }
 
-    /// Switches a leaving machine off when some member shows that its node has handed over everything,
-    /// unless the node is removed sooner. Then marks the member as down and removes it by force.
-    async fn kill_when_exiting(&mut self, old: usize) {
-        let id = Machine::node_id_at(old);
-        let machine = Arc::clone(&self.ground.machines[old]);
-        let status = |machine: &Machine| {
-            let store = machine.store()?;
-            store.control().read().members().get(id).map(|member| member.status)
-        };
-        while machine.used() == Use::InService {
-            let machines = self.ground.in_service();
-            let knows = |machine: &Arc<Machine>| status(machine) == Some(MemberStatus::Exiting);
-            if machines.iter().any(knows) {
-                self.note(&format!("{} dies before it has taken its leave", machine.name));
-                self.ground.orders.give(Order::SwitchOff(old));
-                break;
-            }
-            sleep(EXIT_LOOK).await;
-        }
-        self.members.remove(&old);
-        // This follows the instruction to operators for a member that has died on its way out: mark it as
-        // down, and remove it.
-        let is_marked = move |control: Arc<ControlPlane>| async move {
-            if control.read().members().get(id).is_none() {
-                return Ok(true);
-            }
-            control.mark_down(id).await.map(|()| true).map_err(|fault| fault.to_string())
-        };
-        while !self.says(&format!("mark of {}", machine.name), is_marked).await {
-            sleep(RETRY_PAUSE).await;
-        }
-        let removed = MemberChange::RemoveLost { old };
-        let is_gone = move |control: Arc<ControlPlane>| async move {
-            match control.read().members().get(id) {
-                None => Ok(true),
-                Some(_) => step(control, removed).await,
-            }
-        };
-        while !self.says(&format!("end of {}", machine.name), is_gone).await {
-            sleep(RETRY_PAUSE).await;
-        }
-    }
-
     /// Lets a node join. If the node knows that it is a member, so do the others.
     async fn join(&mut self, new: usize) {
         let machine = Arc::clone(&self.ground.machines[new]);
@@ -317,7 +230,7 @@ impl Operator {
                     Err(failure) => Err(failure),
                 }
             };
-            let Err(failure) = answer(machine.ask(join).await) else { return };
+            let Err(failure) = answer(machine.ask_as_operator(join).await) else { return };
             self.note(&format!("join of {} -> {failure}", machine.name));
             sleep(RETRY_PAUSE).await;
         }
@@ -356,26 +269,12 @@ impl Operator {
     }
 
     fn member(&mut self) -> Arc<Machine> {
-        let members: Vec<usize> = self.members.iter().copied().collect();
+        let members = self.members.iter().copied().filter(|place| Some(*place) != self.away);
+        let members: Vec<usize> = members.collect();
         Arc::clone(&self.ground.machines[*self.random.pick(&members)])
     }
 
     fn note(&self, text: &str) {
         self.ground.trace.note("operator", text);
     }
-}
-
-/// Takes the steps towards a change that are possible now. Returns true if the change is made.
-async fn step(control: Arc<ControlPlane>, change: MemberChange) -> Result<bool, String> {
-    if change.is_made(&control.read()) {
-        return Ok(true);
-    }
-    if let Some(staged) = change.staged()
-        && !control.read().staged().contains(&staged)
-    {
-        control.stage(&staged).await.map_err(|fault| fault.to_string())?;
-    }
-    control.plan().map_err(|fault| fault.to_string())?;
-    control.commit_staged(None).await.map_err(|fault| fault.to_string())?;
-    Ok(change.is_made(&control.read()))
 }

@@ -1,0 +1,135 @@
+//! Changes of members beside which something goes wrong: machines die, lose their directories, or are cut
+//! off.
+
+use super::change::{MemberChange, step};
+use super::{Operator, PRIMARY_COUNT, RETRY_PAUSE};
+use crate::machine::{Machine, Use};
+use crate::orders::Order;
+use quoit_cluster::{CAPACITY_DEFAULT, ControlPlane, MemberStatus};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Percentage of machines without their directories that no message reaches.
+const ISOLATED_PERCENT: u64 = 50;
+/// Ranges in microseconds: for how long a process is down when its directory is taken, and how long it then
+/// runs before the operator switches it off.
+const WIPED_OFF_US: Range<u64> = 10_000..2_000_000;
+const WIPED_ON_US: Range<u64> = 2_000_000..8_000_000;
+/// Pause between two checks whether a leaving node has handed over everything.
+const EXIT_LOOK: Duration = Duration::from_millis(4);
+
+impl Operator {
+    /// Cuts a member off from all others, marks it as down, and lets all spare machines join. When the others
+    /// have retired all layouts that the member knows, it can reach them again.
+    pub(super) async fn grow_without_one(&mut self) {
+        let members: Vec<usize> = self.members.iter().copied().collect();
+        let spares: Vec<usize> = {
+            let spares = self.ground.machines.iter().filter(|of| of.used() == Use::Spare);
+            spares.map(|machine| machine.index).collect()
+        };
+        if members.len() < PRIMARY_COUNT || spares.is_empty() {
+            return;
+        }
+        let place = *self.random.pick(&members);
+        self.note(&format!("n{} is cut off, and {} machines join", place + 1, spares.len()));
+        self.ground.orders.give(Order::Isolate { place, is_isolated: true });
+        self.away = Some(place);
+        let id = Machine::node_id_at(place);
+        let is_marked = move |control: Arc<ControlPlane>| async move {
+            let marked = control.mark_down(id).await.map(|()| true);
+            marked.map_err(|fault| fault.to_string())
+        };
+        while !self.says("mark", is_marked).await {
+            sleep(RETRY_PAUSE).await;
+        }
+        for new in spares {
+            self.make(MemberChange::Join { new }).await;
+        }
+        self.settle().await;
+        self.until_moved(|machine| machine != place).await;
+        self.ground.orders.give(Order::Isolate { place, is_isolated: false });
+        self.away = None;
+    }
+
+    /// Takes positions in the layouts away from a member, and gives them back as soon as the member has
+    /// records that are not its own any more.
+    pub(super) async fn take_away_and_return(&mut self) {
+        let members: Vec<usize> = self.members.iter().copied().collect();
+        let of = *self.random.pick(&members);
+        self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT / 4 }).await;
+        self.until_moved(|machine| machine == of).await;
+        self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT * 4 }).await;
+    }
+
+    /// Waits until no partition moves, as the nodes on some machines in service know it.
+    async fn until_moved(&self, is_meant: impl Fn(usize) -> bool) {
+        let moves = |machine: &Arc<Machine>| {
+            let store = machine.store();
+            store.is_none_or(|store| store.control().read().layouts().is_moving())
+        };
+        let waits = || {
+            let machines = self.ground.in_service();
+            machines.iter().any(|machine| is_meant(machine.index) && moves(machine))
+        };
+        while waits() {
+            sleep(EXIT_LOOK).await;
+        }
+    }
+
+    /// Takes a machine's directory, starts its node again under its old name, and switches the machine off
+    /// some time later, as the node's log asks operators to do before they replace it.
+    pub(super) async fn wipe(&mut self, place: usize) {
+        self.members.remove(&place);
+        let is_isolated = self.random.percent(ISOLATED_PERCENT);
+        self.ground.orders.give(Order::Wipe { place, is_isolated });
+        sleep(Duration::from_micros(self.random.within_by_magnitude(WIPED_OFF_US))).await;
+        self.ground.orders.give(Order::Start(place));
+        sleep(Duration::from_micros(self.random.within(WIPED_ON_US))).await;
+        self.ground.orders.give(Order::SwitchOff(place));
+    }
+
+    /// Switches a leaving machine off when some member shows that its node has handed over everything,
+    /// unless the node is removed sooner. Then marks the member as down and removes it by force.
+    pub(super) async fn kill_when_exiting(&mut self, old: usize) {
+        let id = Machine::node_id_at(old);
+        let machine = Arc::clone(&self.ground.machines[old]);
+        let status = |machine: &Machine| {
+            let store = machine.store()?;
+            store.control().read().members().get(id).map(|member| member.status)
+        };
+        while machine.used() == Use::InService {
+            let machines = self.ground.in_service();
+            let knows = |machine: &Arc<Machine>| status(machine) == Some(MemberStatus::Exiting);
+            if machines.iter().any(knows) {
+                self.note(&format!("{} dies before it has taken its leave", machine.name));
+                self.ground.orders.give(Order::SwitchOff(old));
+                break;
+            }
+            sleep(EXIT_LOOK).await;
+        }
+        self.members.remove(&old);
+        // This follows the instruction to operators for a member that has died on its way out: mark it as
+        // down, and remove it.
+        let is_marked = move |control: Arc<ControlPlane>| async move {
+            if control.read().members().get(id).is_none() {
+                return Ok(true);
+            }
+            control.mark_down(id).await.map(|()| true).map_err(|fault| fault.to_string())
+        };
+        while !self.says(&format!("mark of {}", machine.name), is_marked).await {
+            sleep(RETRY_PAUSE).await;
+        }
+        let removed = MemberChange::RemoveLost { old };
+        let is_gone = move |control: Arc<ControlPlane>| async move {
+            match control.read().members().get(id) {
+                None => Ok(true),
+                Some(_) => step(control, removed).await,
+            }
+        };
+        while !self.says(&format!("end of {}", machine.name), is_gone).await {
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+}
