@@ -101,6 +101,11 @@ impl Cluster {
                 }
                 Order::Wipe { place, is_isolated } => self.wipe(place, is_isolated),
                 Order::Isolate { place, is_isolated } => self.isolate(place, is_isolated),
+                Order::Cut { from, to, is_cut } => {
+                    self.disturb(from);
+                    self.disturb(to);
+                    self.cut(from, to, is_cut);
+                }
                 Order::Start(place) => self.start(place),
                 Order::Destroy(place) => {
                     self.note(place, "DESTROYED");

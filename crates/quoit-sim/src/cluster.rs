@@ -294,6 +294,10 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
             fault.preserves_hints_and_time() || matches!(fault, MachineFault::DiskSpace(..))
         });
     }
+    if let Some(latency_us) = settings.lasting_latency_us(seed) {
+        planned.retain(|planned| !matches!(planned.fault, MachineFault::Latency(_)));
+        planned.push(Planned { at_us: 0, fault: MachineFault::Latency(latency_us) });
+    }
     // Faults that exist when a lull begins last until its end: all later events are moved behind the
     // lull.
     let later = planned.iter_mut().filter(|planned| planned.at_us >= tempo.middle_us());

@@ -193,6 +193,7 @@ impl Family {
                 Trouble::Partition,
                 Trouble::LongStop,
                 Trouble::OneWay,
+                Trouble::LongOneWay,
                 Trouble::FullDisk,
                 Trouble::SlowDisk,
             ],

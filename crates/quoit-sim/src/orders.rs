@@ -26,6 +26,15 @@ pub enum Order {
         /// True to hold the messages back.
         is_isolated: bool,
     },
+    /// Hold the messages of a machine to another one back, or release them.
+    Cut {
+        /// The machine that sends the messages.
+        from: usize,
+        /// The machine to which the messages go.
+        to: usize,
+        /// True to hold the messages back.
+        is_cut: bool,
+    },
     /// Start the process of a machine, if it is down.
     Start(usize),
 }

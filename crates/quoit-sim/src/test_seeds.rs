@@ -61,10 +61,15 @@ const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Further seeds of some families. One seed of `clusters` once found entries of a source queue that the
 /// other cluster never confirmed as synced, because it had reaped the object. One seed of `blackouts`
 /// once found a deleted value that a leaving node brought back.
-const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
-    [(Family::Clusters, 0..14), (Family::Blackouts, 40..48), (Family::WrongStarts, 0..10)];
+const FAMILY_SEEDS: [(Family, Range<u64>); 5] = [
+    (Family::Clusters, 0..14),
+    (Family::Blackouts, 40..48),
+    (Family::WrongStarts, 0..10),
+    (Family::WipedDirectories, 0..10),
+    (Family::MarkedDown, 0..10),
+];
 /// Planted faults that seeds of a family have to find.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 13] = [
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 16] = [
     (Family::Rights, PlantedFault::KeepsEpoch),
     (Family::Rights, PlantedFault::ForgetsSince),
     (Family::Rights, PlantedFault::RefusesUnasked),
@@ -78,6 +83,9 @@ const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 13] = [
     (Family::LostFiles, PlantedFault::CompletesWithoutTombstones),
     (Family::Blackouts, PlantedFault::ForgetsYoungSegments),
     (Family::ReplicaCounts, PlantedFault::CoordinatesUnaware),
+    (Family::WipedDirectories, PlantedFault::ServesAstray),
+    (Family::WipedDirectories, PlantedFault::ServesUnanswered),
+    (Family::MarkedDown, PlantedFault::TakesStaleLayouts),
 ];
 /// Seeds that run twice and have to give the same output.
 const REPEATED_SEEDS: Range<u64> = 0..10;

@@ -39,6 +39,9 @@ pub(crate) enum Trouble {
     WrongStart,
     /// A process stalls for 1.5 to 4 s: often for longer than an unused grant keeps other writes away.
     LongStall,
+    /// The messages of one machine to another one are held back for 4 to 10 s: for so long that the other
+    /// one takes it for down, while the rest of the cluster does not.
+    LongOneWay,
 }
 
 impl Trouble {
@@ -65,7 +68,11 @@ impl Trouble {
     /// only the rotten disk has would be lost.
     pub(crate) const fn machines_needed(self) -> usize {
         match self {
-            Self::Partition | Self::OneWay | Self::SlowNetwork | Self::LongCut => 2,
+            Self::Partition
+            | Self::OneWay
+            | Self::LongOneWay
+            | Self::SlowNetwork
+            | Self::LongCut => 2,
             Self::Rot => 3,
             _ => 1,
         }

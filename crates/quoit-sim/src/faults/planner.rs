@@ -30,6 +30,9 @@ pub(super) const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
 pub(super) const LONG_STOPS_US: Range<u64> = 1_000_000..6_000_000;
 /// Range of the times for which a process stalls so that its grants run out, in microseconds.
 const LONG_STALLS_US: Range<u64> = 1_500_000..4_000_000;
+/// Range of the times for which the messages of one machine to another one are held back so that the other
+/// one takes it for down, in microseconds.
+const LONG_ONE_WAY_US: Range<u64> = 4_000_000..10_000_000;
 /// Time after which a process that was told to stop has surely ended, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
 /// Range of the ages of a copy of the data when it is restored, in microseconds.
@@ -113,6 +116,12 @@ impl Planner<'_> {
                 self.put(at_us, MachineFault::Stall(machine, true));
                 let end_us = at_us + self.random.within(LONG_STALLS_US);
                 return self.put(end_us, MachineFault::Stall(machine, false));
+            }
+            Trouble::LongOneWay => {
+                let other = self.other_than(machine);
+                self.put(at_us, MachineFault::Cut(machine, other, true));
+                let end_us = at_us + self.random.within(LONG_ONE_WAY_US);
+                return self.put(end_us, MachineFault::Cut(machine, other, false));
             }
             // The caller plans these kinds by itself.
             Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {

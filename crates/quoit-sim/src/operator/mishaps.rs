@@ -17,13 +17,16 @@ const ISOLATED_PERCENT: u64 = 50;
 /// runs before the operator switches it off.
 const WIPED_OFF_US: Range<u64> = 10_000..2_000_000;
 const WIPED_ON_US: Range<u64> = 2_000_000..8_000_000;
+/// Longest time for which answers to a member are held back while its positions come back.
+const RETURN_PATIENCE: Duration = Duration::from_secs(4);
 /// Pause between two checks whether a leaving node has handed over everything.
 const EXIT_LOOK: Duration = Duration::from_millis(4);
 
 impl Operator {
     /// Cuts a member off from all others, marks it as down, and lets all spare machines join. When the others
-    /// have retired all layouts that the member knows, it can reach them again.
-    pub(super) async fn grow_without_one(&mut self) {
+    /// have retired all layouts that the member knows, it can reach them again. When the clients are done, all
+    /// members can.
+    pub(super) async fn grow_without_one(&mut self, are_clients_working: impl Fn() -> bool) {
         let members: Vec<usize> = self.members.iter().copied().collect();
         let spares: Vec<usize> = {
             let spares = self.ground.machines.iter().filter(|of| of.used() == Use::Spare);
@@ -43,6 +46,10 @@ impl Operator {
         };
         while !self.says("mark", is_marked).await {
             sleep(RETRY_PAUSE).await;
+            if !are_clients_working() {
+                self.away = None;
+                return;
+            }
         }
         for new in spares {
             self.make(MemberChange::Join { new }).await;
@@ -60,7 +67,15 @@ impl Operator {
         let of = *self.random.pick(&members);
         self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT / 4 }).await;
         self.until_moved(|machine| machine == of).await;
+        // What the member is about to hand over it hands to all primaries, and it waits for their answers.
+        let others: Vec<usize> = members.into_iter().filter(|member| *member != of).collect();
+        let from = *self.random.pick(&others);
+        self.ground.orders.give(Order::Cut { from, to: of, is_cut: true });
         self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT * 4 }).await;
+        let has_moved = self.until_moved(|machine| machine == of);
+        let in_time = tokio::time::timeout(RETURN_PATIENCE, has_moved).await;
+        self.note(if in_time.is_ok() { "positions are back" } else { "positions come back" });
+        self.ground.orders.give(Order::Cut { from, to: of, is_cut: false });
     }
 
     /// Waits until no partition moves, as the nodes on some machines in service know it.

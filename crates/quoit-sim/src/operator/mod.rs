@@ -110,7 +110,7 @@ impl Operator {
                 break;
             }
             if self.marks_members && is_settled {
-                self.grow_without_one().await;
+                self.grow_without_one(&are_clients_working).await;
             } else if self.has_returns && self.members.len() > PRIMARY_COUNT {
                 self.take_away_and_return().await;
             } else {

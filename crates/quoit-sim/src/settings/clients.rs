@@ -121,6 +121,15 @@ impl Settings {
         Random::new(seed, "few keys", 0).percent(FEW_KEYS_PERCENT)
     }
 
+    /// Longest time that messages take throughout the seed's run, in microseconds; `None` if they are slow
+    /// only at times. In half of the runs of the family `registers` a grant is under way for so long that
+    /// others often come in between.
+    pub(crate) fn lasting_latency_us(&self, seed: u64) -> Option<u64> {
+        let mut random = Random::new(seed, "lasting latency", 0);
+        let is_slow = self.family == Some(Family::Registers) && random.percent(SLOW_GRANTS_PERCENT);
+        is_slow.then(|| random.within(SLOW_GRANTS_US))
+    }
+
     /// Range of the timeouts of requests on registers, in milliseconds. Where processes stall for as long as
     /// grants last, a request takes longer.
     pub(crate) fn register_timeouts_ms(&self) -> Range<u32> {
@@ -162,5 +171,9 @@ const REAPS_BESIDE_CHANGES_PERCENT: u64 = 50;
 /// Percentage of runs of the family `without-exchanges` with few keys, and number of these.
 const FEW_KEYS_PERCENT: u64 = 50;
 const FEW_KEYS: u64 = 4;
+/// Percentage of runs of the family `registers` with slow messages throughout, and range of the longest times
+/// that these take, in microseconds.
+const SLOW_GRANTS_PERCENT: u64 = 50;
+const SLOW_GRANTS_US: Range<u64> = 200_000..600_000;
 /// Percentage of runs of the family `registers` in which all clients work on the same register.
 const ONE_REGISTER_PERCENT: u64 = 50;
