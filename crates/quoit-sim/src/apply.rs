@@ -131,8 +131,8 @@ impl Cluster {
         self.sim.set_max_message_latency(Duration::from_micros(LATENCY_US));
         let machines = self.ground.in_service();
         self.isolated.clear();
-        for one in &self.ground.machines {
-            for other in &self.ground.machines {
+        for one in self.ground.machines.iter() {
+            for other in self.ground.machines.iter() {
                 let (from, to) = (one.name.clone(), other.name.clone());
                 self.ways.set_blocked(LinkDirection { from, to }, false);
             }

@@ -119,9 +119,10 @@ impl Planner<'_> {
             }
             Trouble::LongOneWay => {
                 let other = self.other_than(machine);
-                self.put(at_us, MachineFault::Cut(machine, other, true));
+                self.put(at_us, MachineFault::Cut { from: machine, to: other, is_cut: true });
                 let end_us = at_us + self.random.within(LONG_ONE_WAY_US);
-                return self.put(end_us, MachineFault::Cut(machine, other, false));
+                return self
+                    .put(end_us, MachineFault::Cut { from: machine, to: other, is_cut: false });
             }
             // The caller plans these kinds by itself.
             Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {

@@ -96,7 +96,7 @@ fn acknowledged_values(history: &History, now_us: u64) -> Vec<(KeyNumber, WriteN
         let counts = write.kind == WriteKind::Put
             && write.outcome == Outcome::Acknowledged
             && write.end_us <= now_us
-            && !counts.changed_within(policy, write.start_us, now_us)
+            && !counts.changed_within(policy, write.start_us..=now_us)
             && lost_us.all(|at_us| *at_us < write.start_us)
             && is_whole_since(history, write.start_us)
             && is_undisturbed(history, number, now_us);
