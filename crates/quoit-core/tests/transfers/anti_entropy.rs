@@ -116,6 +116,28 @@ async fn what_a_node_has_missed_gets_to_it_without_a_read() {
     }
 }
 
+/// The node that has merged the versions sends the result back, and no other exchange follows.
+#[tokio::test(start_paused = true)]
+async fn one_exchange_makes_siblings_of_concurrent_values_on_both_sides() {
+    let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
+    let settings = StoreSettings { exchanges, ..StoreSettings::default() };
+    let cluster = TestCluster::joined_with(2, settings).await;
+    cluster.create_type("siblings", json!({"allow_mult": true})).await;
+    let (place, other) = (key_in("siblings", "key"), key_in("siblings", "other"));
+    cluster.put_in(1, "siblings", "key", "one").await;
+    cluster.put_in(2, "siblings", "other", "two").await;
+    let is_everywhere = |at| cluster.holders_of(at).len() == 2;
+    cluster.until("both have both", || is_everywhere(place) && is_everywhere(other)).await;
+    let two = cluster.record(2, other).expect("it is stored");
+    cluster.find_again_at(2, place, &two);
+    cluster.store(1).anti_entropy().request_exchange(&[cluster.partition_of(place)]);
+    cluster.pass(ROUND).await;
+    for number in [1, 2] {
+        let object = cluster.stored(number, place).expect("it is stored");
+        assert_eq!(object.siblings.len(), 2, "node {number}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn values_that_know_nothing_of_each_other_become_siblings_on_all_copies() {
     let cluster = TestCluster::joined(3).await;

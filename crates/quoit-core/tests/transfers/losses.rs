@@ -1,6 +1,7 @@
 //! Tests of copies on nodes whose disks lost durable records.
 
 use crate::fixture::{TestCluster, id, key};
+use quoit_cluster::StagedChange;
 use quoit_core::{QuorumKind, ReadOptions, RequestError, TransferLimits, WriteOptions};
 use quoit_model::props::Quorum;
 use serde_json::json;
@@ -163,6 +164,28 @@ async fn a_second_loss_under_one_layout_is_made_up_for_as_the_first() {
     cluster.start_after_loss(3).await;
     until_whole(&cluster).await;
     assert_eq!((0..COUNT).filter(|index| cluster.holders(&name(*index)).len() < 3).count(), 0);
+}
+
+/// The new node takes the positions of the node that has lost its records.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_lost_its_records_is_no_source_while_others_have_them() {
+    let mut cluster = third_lost_all().await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.stage(StagedChange::Replace { old: id(3), new: id(4) }).await;
+    cluster.commit(1).await;
+    for number in 3..=4 {
+        cluster.store(number).transfers().set_limits(TransferLimits::default());
+    }
+    cluster.pass(Duration::from_secs(60)).await;
+    let is_member =
+        |cluster: &TestCluster| cluster.control(1).read().members().get(id(3)).is_some();
+    assert!(is_member(&cluster), "the nodes that have the records may not send them");
+    set_transfers(&cluster, true);
+    cluster.until("the node is replaced", || !is_member(&cluster)).await;
+    for index in 0..COUNT {
+        assert_eq!(cluster.holders(&name(index)), [id(1), id(2), id(4)].into());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -323,6 +323,40 @@ async fn a_tombstone_that_is_left_beside_a_reap_record_is_reaped_when_it_is_due(
     assert_eq!(cluster.holders("k").len(), 0);
 }
 
+/// The node that hands the reap records over relies on the answer, and forgets what it has handed over.
+#[tokio::test(start_paused = true)]
+async fn what_taken_reap_records_cover_does_not_come_back_after_a_power_cut() {
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    let value = |index| cluster.record(2, key(&name(index))).expect("it is stored");
+    let values: Vec<Record> = (0..COUNT).map(value).collect();
+    for index in 0..COUNT {
+        cluster.delete(1, &name(index)).await;
+    }
+    let tombstones = cluster.records(1).into_iter().map(|(partition, key, record)| Tombstone {
+        key,
+        partition: u32::from(partition.0),
+        digest: record.meta.digest,
+        object: record.value,
+    });
+    let records: Vec<Tombstone> = tombstones.collect();
+    assert_eq!(records.len(), COUNT, "none is reaped yet");
+    for (index, value) in values.iter().enumerate() {
+        cluster.find_again(2, &name(index), value);
+    }
+    cluster.sync(2);
+    let layout_version = cluster.control(1).read().layouts().newest().version();
+    let peer = cluster.internode(1).peer(id(2)).expect("they know each other");
+    let take = TakeReaped { layout_version, records };
+    let second = Duration::from_secs(1);
+    peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, second).await.unwrap();
+    cluster.lose_power(2);
+    for index in 0..COUNT {
+        assert!(!cluster.holders(&name(index)).contains(&id(2)), "{index} is back");
+    }
+}
+
 /// With one of many members away, the primaries of most records are still up.
 #[tokio::test(start_paused = true)]
 async fn with_one_of_twenty_nodes_away_the_others_reap() {

@@ -1,9 +1,11 @@
-use crate::fixture::{TestCluster, id};
+use crate::fixture::{TestCluster, id, key};
 use prost::Message;
 use quoit_cluster::{CallError, Lane};
 use quoit_core::TransferLimits;
 use quoit_wire::internode::data::{REFUSED_MALFORMED, REFUSED_STALE_LAYOUT};
-use quoit_wire::internode::reap::{Hold, METHOD_HOLD, METHOD_REAP, Reap};
+use quoit_wire::internode::reap::{
+    AgreedTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
+};
 use quoit_wire::internode::transfer::{
     Complete, Completed, Deliver, DeliveredRecord, METHOD_COMPLETE, METHOD_DELIVER, METHOD_OFFER,
     Offer,
@@ -26,7 +28,7 @@ async fn call(
 }
 
 fn record(size_bytes: u32) -> DeliveredRecord {
-    let key = crate::fixture::key("key").encoded().to_vec().into();
+    let key = key("key").encoded().to_vec().into();
     DeliveredRecord { key, size_bytes, ..DeliveredRecord::default() }
 }
 
@@ -68,6 +70,28 @@ async fn tombstones_are_neither_held_nor_reaped_while_layouts_change() {
     let is_moving = || cluster.control(2).read().layouts().is_moving();
     cluster.until("the second node knows it", is_moving).await;
     assert_eq!(tombstones_by(&cluster, settled).await, [false, false]);
+}
+
+/// A client has written the record since all primaries held its tombstone.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_was_written_again_is_not_reaped_and_gets_no_reap_record() {
+    let cluster = TestCluster::joined(2).await;
+    cluster.put_many(1, 1).await;
+    cluster.until_moved(1, 1).await;
+    let at = key("key 0");
+    let layout_version = cluster.control(1).read().layouts().oldest_version();
+    let tombstone = Tombstone {
+        key: at.encoded().to_vec().into(),
+        partition: cluster.partition_of(at).0.into(),
+        digest: 7,
+        ..Tombstone::default()
+    };
+    let reap = Reap { layout_version, tombstones: vec![tombstone] };
+    let answer = call(&cluster, METHOD_REAP, &reap).await.unwrap();
+    let agreed = AgreedTombstones::decode(answer).unwrap().agreed;
+    assert_eq!(agreed[0], 0, "the tombstone is not gone, but replaced");
+    assert_eq!(cluster.store(2).reap_record_stats().count, 0);
+    assert!(cluster.holders("key 0").contains(&id(2)));
 }
 
 /// Whether the second node agrees to hold, and to reap, tombstones under a layout.

@@ -79,6 +79,22 @@ async fn a_raised_n_val_is_filled_and_nothing_is_missed_meanwhile() {
     assert!(all_are_shown(&cluster).await);
 }
 
+/// Replicas compare the records of a class, so all of them have to file a record under the same one.
+#[tokio::test(start_paused = true)]
+async fn former_and_added_primaries_file_records_under_the_raised_n_val() {
+    let cluster = with_records(5, 2).await;
+    cluster.update_type("t", json!({ "n_val": 5 })).await;
+    // Long before anti-entropy repairs anything.
+    cluster.until_within(Duration::from_secs(8), "all are filled", || is_filled(&cluster)).await;
+    for index in 0..COUNT {
+        let name = name(index);
+        for number in 1..=5 {
+            let record = cluster.record(number, key_in("t", &name)).expect("it is filled");
+            assert_eq!(record.meta.n_val_class, 5, "{name} on node {number}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_raise_is_not_over_before_a_primary_that_is_away_has_its_copies() {
     let mut cluster = with_records(5, 2).await;
