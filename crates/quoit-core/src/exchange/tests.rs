@@ -1,5 +1,6 @@
 //! Walks between two sides, without nodes.
 
+use super::roots::{self, SharedPartition};
 use super::walk::{LISTED_COUNT, RANGE_COUNT_MAX, RangeStep, Walk, answer};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -139,6 +140,16 @@ proptest! {
         let expected = differing(&ours, &theirs);
         prop_assert_eq!(walk(&ours, &theirs, salt).0, expected);
     }
+}
+
+#[test]
+fn a_partition_that_the_other_node_can_not_compare_does_not_count_as_equal() {
+    let shared = |number| SharedPartition { partition: Partition(number), classes: 1 << 3 };
+    let (side, ours) = (side(10), [shared(4), shared(5)]);
+    let asked = roots::ask(&side, 1, 0, &ours).unwrap();
+    let answered = roots::answer(&side, &asked, &[shared(5)]).unwrap().unwrap();
+    let compared = roots::differing(&ours, &answered).unwrap();
+    assert_eq!(compared, [SharedPartition { partition: Partition(5), classes: 0 }]);
 }
 
 #[test]

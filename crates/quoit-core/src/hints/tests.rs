@@ -85,6 +85,17 @@ fn too_many_hints_become_one_for_their_partition() {
 }
 
 #[test]
+fn a_record_whose_partition_is_missed_as_a_whole_meanwhile_does_not_wait_beside_it() {
+    let hints = Hints::in_memory(10);
+    hints.note(node(1), reference(2, 3));
+    let taken = hints.take(node(1), 10);
+    hints.note_whole(node(1), Partition(2));
+    hints.put_back(node(1), &taken);
+    assert_eq!(due(&hints, node(1)), (vec![], vec![Partition(2)]));
+    assert_eq!(hints.state.lock().references.count(), 0);
+}
+
+#[test]
 fn hints_outlast_a_crash_and_torn_ones_spoil_no_other() {
     let disk = FaultyDisk::new(1);
     let hints = open(&disk, 100);

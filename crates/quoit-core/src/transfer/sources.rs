@@ -148,7 +148,12 @@ mod tests {
     /// Checks for buckets of this `n_val`: a write that a majority of the votes by one layout has taken
     /// is found by every majority by the next layout, once nodes that gain votes have got the records of
     /// their sources.
-    fn check_majorities(before: &Layout, after: &Layout, n_val: u32, partition: Partition) {
+    fn check_majorities(
+        before: &Layout,
+        after: &Layout,
+        (n_val, n_val_max): (u32, u32),
+        partition: Partition,
+    ) {
         let majority = n_val / 2 + 1;
         let old: Vec<NodeId> = ids(before, partition, n_val).into_iter().collect();
         for chosen in 0_u32..1 << old.len() {
@@ -161,7 +166,7 @@ mod tests {
                 let only = BTreeSet::from([*to]);
                 let gains =
                     votes(after, partition, n_val, &only) > votes(before, partition, n_val, &only);
-                let sources = sources(before, after, n_val, partition, *to, |_| true);
+                let sources = sources(before, after, n_val_max, partition, *to, |_| true);
                 took.contains(to) || gains && !sources.is_disjoint(&took)
             };
             let new = ids(after, partition, n_val);
@@ -189,7 +194,25 @@ mod tests {
         for members in steps {
             let after = layout(&before, members.iter().copied());
             for partition in before.partitions() {
-                (1..=5).for_each(|n_val| check_majorities(&before, &after, n_val, partition));
+                (1..=5).for_each(|n_val| {
+                    check_majorities(&before, &after, (n_val, n_val), partition);
+                });
+            }
+            before = after;
+        }
+    }
+
+    /// The holder of the fifth position has none of the records of these buckets.
+    #[test]
+    fn majorities_meet_in_buckets_with_fewer_replicas_than_others() {
+        let single = Layout::single(node(1), RingSize::new(64).unwrap());
+        let mut before = layout(&single, 1..=6);
+        for members in [1..=7, 2..=8, 4..=10, 4..=7] {
+            let after = layout(&before, members);
+            for partition in before.partitions() {
+                (1..=4).for_each(|n_val| {
+                    check_majorities(&before, &after, (n_val, 5), partition);
+                });
             }
             before = after;
         }

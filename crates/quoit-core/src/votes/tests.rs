@@ -194,8 +194,36 @@ fn not_found_is_no_answer_where_it_is_not_ok() {
     assert!(matches!(tally.give_up(&voters), Ok(ReadState::NotFound)));
     let mut basic = ReadTally::new(ReadNeed { basic_quorum: true, ..need });
     basic.missing(1);
+    assert_eq!(basic.state(&voters), ReadState::Open, "one of three is no majority");
     basic.missing(2);
     assert_eq!(basic.state(&voters), ReadState::NotFound);
+}
+
+#[test]
+fn not_found_is_no_result_while_the_silent_nodes_could_make_up_a_quorum() {
+    let voters = assigned(&[]);
+    let mut tally = ReadTally::new(ReadNeed { notfound_ok: false, ..READ });
+    tally.missing(1);
+    assert!(matches!(
+        tally.give_up(&voters),
+        Err(RequestError::Unsatisfied { kind: QuorumKind::R, wanted: 2, got: 0 })
+    ));
+    tally.missing(2);
+    assert!(matches!(tally.give_up(&voters), Ok(ReadState::NotFound)));
+}
+
+#[test]
+fn a_read_that_wants_several_nodes_is_not_met_by_the_votes_of_one() {
+    let voters = Voters::assign([1, 2].into_iter(), 3, true, |_| true);
+    let mut tally = ReadTally::new(ReadNeed { node_confirms: 2, ..READ });
+    tally.found(1);
+    assert_eq!(tally.state(&voters), ReadState::Open, "two votes of one node");
+    assert!(matches!(
+        tally.give_up(&voters),
+        Err(RequestError::InsufficientNodes { have: 1, wanted: 2 })
+    ));
+    tally.found(2);
+    assert_eq!(tally.state(&voters), ReadState::Met);
 }
 
 #[test]

@@ -96,6 +96,21 @@ async fn equal_copies_cost_one_message() {
     }
 }
 
+/// Two nodes compare a partition only by the records of which both are primaries.
+#[tokio::test(start_paused = true)]
+async fn copies_of_nodes_that_share_a_part_of_their_records_are_equal() {
+    let cluster = TestCluster::joined(5).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    let counts =
+        || (total(&cluster, Counter::Exchanges), total(&cluster, Counter::ExchangesInSync));
+    let before = counts();
+    cluster.pass(ROUND).await;
+    let after = counts();
+    assert!(after.0 - before.0 >= 20, "each node begins an exchange with each other one");
+    assert_eq!(after.0 - before.0, after.1 - before.1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_node_has_missed_gets_to_it_without_a_read() {
     let mut cluster = TestCluster::joined(3).await;

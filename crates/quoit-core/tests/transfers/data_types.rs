@@ -199,6 +199,28 @@ async fn a_large_set_that_has_missed_a_change_is_sent_what_differs() {
     assert!(sent_bytes < 12_000, "{sent_bytes} bytes were sent");
 }
 
+/// No node may send, so the set can't be made equal by ranges. It is fetched as a whole.
+#[tokio::test(start_paused = true)]
+async fn a_large_set_is_fetched_beside_other_records_where_sending_is_switched_off() {
+    let mut cluster = cluster_with_stale_copy(20_000).await;
+    let set = key_in("sets", "large");
+    let names = (0..).map(|index| format!("key {index}"));
+    let is_beside = |name: &String| cluster.partition_of(key(name)) == cluster.partition_of(set);
+    let beside: Vec<String> = names.filter(is_beside).take(COUNT).collect();
+    for name in &beside {
+        cluster.put(1, name, "value").await;
+    }
+    let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
+    cluster.set_limits(limits);
+    cluster.start(3).await;
+    cluster.store(3).transfers().set_limits(limits);
+    cluster.pass(Duration::from_secs(100)).await;
+    assert_eq!(size_at(&cluster, 3, set).await, 20_001);
+    for name in &beside {
+        assert!(cluster.stored(3, key(name)).is_some(), "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_large_set_in_a_map_that_has_missed_a_change_is_sent_what_differs() {
     let mut cluster = TestCluster::joined(3).await;

@@ -1,8 +1,10 @@
 //! Tests of acknowledged writes, and of the disks that have them.
 
-use crate::fixture::{TestCluster, key};
+use crate::fixture::{TestCluster, id, key};
+use quoit_cluster::Lane;
 use quoit_core::{DeleteRequest, PutRequest};
 use quoit_testkit::put_of;
+use quoit_wire::internode::transfer::{METHOD_OFFER, Offer};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +49,32 @@ async fn a_hint_goes_when_the_disk_of_its_node_has_the_record() {
             cluster.hint_counts(1).0 == 0
         })
         .await;
+}
+
+/// The node that offers records removes its own copies when the others say that they have them.
+#[tokio::test(start_paused = true)]
+async fn an_offered_record_that_a_node_has_already_is_on_its_disk_when_it_answers() {
+    const COUNT: usize = 30;
+    let mut cluster = TestCluster::joined_on_disks(3).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    let layout_version = cluster.control(1).read().layouts().newest().version();
+    for (partition, key, record) in cluster.records(1) {
+        let offer = Offer {
+            partition: u32::from(partition.0),
+            layout_version,
+            keys: vec![key],
+            digests: vec![record.meta.digest],
+            ..Offer::default()
+        };
+        let peer = cluster.internode(1).peer(id(2)).expect("they know each other");
+        let second = Duration::from_secs(1);
+        peer.call(METHOD_OFFER, &offer, b"", Lane::Large, second).await.unwrap();
+    }
+    cluster.lose_power(2);
+    for index in 0..COUNT {
+        assert!(cluster.holders(&format!("key {index}")).contains(&id(2)), "{index} is lost");
+    }
 }
 
 /// The disk of one of three primaries syncs late. The tombstones are reaped only once that disk has

@@ -5,6 +5,7 @@ use quoit_cluster::StagedChange;
 use quoit_core::{
     Counter, ExchangeSettings, HintCountMax, StoreSettings, TransferLimits, WriteOptions,
 };
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const COUNT: usize = 100;
@@ -50,6 +51,56 @@ async fn strict_writes_have_no_stand_ins_and_leave_hints() {
     cluster.start(5).await;
     cluster.until_moved(5, COUNT).await;
     until_no_hints(&cluster).await;
+}
+
+/// The node takes nothing, and dies while the delivery waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_whole_partition_whose_delivery_fails_waits_for_another_one() {
+    let mut cluster = cluster(3, HintCountMax(0)).await;
+    cluster.kill(3);
+    cluster.put_many(1, COUNT).await;
+    cluster.pass(Duration::from_secs(1)).await;
+    let (record_count, whole_count) = cluster.hint_counts(1);
+    assert_eq!(record_count, 0, "there is no room for hints of single records");
+    assert!(whole_count > 0);
+    cluster.start(3).await;
+    let takes_nothing = TransferLimits { inbound: false, ..TransferLimits::default() };
+    cluster.store(3).transfers().set_limits(takes_nothing);
+    cluster.until("it is back", || cluster.control(1).is_reachable(id(3))).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    cluster.kill(3);
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(cluster.hint_counts(1), (0, whole_count));
+    cluster.start(3).await;
+    cluster.until_moved(3, COUNT).await;
+    until_no_hints(&cluster).await;
+}
+
+/// The dead node is a primary of some records by only one of the two layouts.
+#[tokio::test(start_paused = true)]
+async fn a_primary_by_one_of_two_live_layouts_is_noted_what_it_misses() {
+    let mut cluster = cluster(4, HintCountMax::default()).await;
+    let of_fourth = |cluster: &TestCluster| -> BTreeSet<usize> {
+        let primaries = |index: &usize| cluster.primaries(1, &format!("key {index}"));
+        (0..COUNT).filter(|index| primaries(index).contains(&id(4))).collect()
+    };
+    let before = of_fourth(&cluster);
+    cluster.set_limits(TransferLimits { outbound: false, ..TransferLimits::default() });
+    cluster.add().await;
+    cluster.join(5).await;
+    cluster.commit(1).await;
+    let live_count = |number| cluster.control(number).read().layouts().live().len();
+    cluster.until("two layouts are live", || (1..=5).all(|number| live_count(number) == 2)).await;
+    let after = of_fourth(&cluster);
+    assert_ne!(before, after, "the node is a primary of other records");
+    cluster.kill(4);
+    let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
+    for index in 0..COUNT {
+        cluster.put_as(1, &format!("key {index}"), &format!("value {index}"), strict).await;
+    }
+    cluster.pass(Duration::from_secs(1)).await;
+    let hints = cluster.running().into_iter().map(|number| cluster.hint_counts(number).0);
+    assert_eq!(hints.sum::<u64>(), before.union(&after).count() as u64);
 }
 
 /// A node that leaves takes its hints with it, so it must first deliver the records that they name.

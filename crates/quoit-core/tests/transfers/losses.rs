@@ -188,6 +188,22 @@ async fn a_node_that_lost_its_records_is_no_source_while_others_have_them() {
     }
 }
 
+/// The layout that names the removed node is live until all copies are complete.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_lost_its_records_does_not_wait_for_a_node_that_was_removed() {
+    let mut cluster = third_lost_all().await;
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.kill(2);
+    cluster.stage(StagedChange::ForceReplace { old: id(2), new: id(4) }).await;
+    cluster.commit(1).await;
+    set_transfers(&cluster, true);
+    until_whole(&cluster).await;
+    for index in 0..COUNT {
+        assert!(cluster.holders(&name(index)).contains(&id(3)), "{index}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn writes_that_an_incomplete_copy_takes_are_accepted_and_stay() {
     let cluster = third_lost_all().await;

@@ -72,6 +72,27 @@ async fn a_dead_node_is_replaced_by_one_that_gets_its_copies_from_the_others() {
     cluster.until_moved(6, COUNT).await;
 }
 
+/// The new node has records that it would share with the absent primary, too.
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_node_that_brings_records_along_do_not_wait_for_a_member_marked_as_down() {
+    let mut cluster = TestCluster::joined(4).await;
+    cluster.add().await;
+    cluster.put_many(5, COUNT).await;
+    cluster.kill(4);
+    cluster.until("the death is seen", || !cluster.control(1).is_reachable(id(4))).await;
+    cluster.control(1).mark_down(id(4)).await.unwrap();
+    cluster.join(5).await;
+    cluster.commit(1).await;
+    cluster
+        .until("all copies of the new node are complete", || {
+            let state = cluster.control(1).read();
+            let layouts = state.layouts();
+            layouts.newest().node_index(id(5)).is_some()
+                && !layouts.incomplete().any(|(_, node)| node == id(5))
+        })
+        .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_while_it_gets_its_copies_gets_the_rest_later() {
     let mut cluster = TestCluster::joined(3).await;

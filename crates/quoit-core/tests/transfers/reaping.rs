@@ -357,6 +357,26 @@ async fn what_taken_reap_records_cover_does_not_come_back_after_a_power_cut() {
     }
 }
 
+/// One node lacks the records, and would keep values out of which it had reap records.
+#[tokio::test(start_paused = true)]
+async fn no_reap_record_is_made_of_a_value_that_has_replaced_its_tombstone() {
+    let cluster = TestCluster::joined(3).await;
+    cluster.put_many(1, COUNT).await;
+    for index in 0..COUNT {
+        cluster.delete(1, &name(index)).await;
+    }
+    cluster.put_many(1, COUNT).await;
+    let is_live = |number, index| {
+        let stored = cluster.stored(number, key(&name(index)));
+        stored.is_some_and(|object| !object.is_tombstone())
+    };
+    let are_live = || (0..COUNT).all(|index| (1..=3).all(|number| is_live(number, index)));
+    cluster.until("all have the new values", are_live).await;
+    (0..COUNT).for_each(|index| cluster.lose(2, &name(index)));
+    cluster.pass(Duration::from_secs(8)).await;
+    assert_eq!(cluster.store(2).reap_record_stats().count, 0);
+}
+
 /// With one of many members away, the primaries of most records are still up.
 #[tokio::test(start_paused = true)]
 async fn with_one_of_twenty_nodes_away_the_others_reap() {

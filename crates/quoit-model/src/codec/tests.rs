@@ -216,6 +216,15 @@ fn the_digest_tells_states_apart() {
 }
 
 #[test]
+fn of_equal_counters_the_later_time_stays() {
+    let at = |time_secs| VersionVector::from_entries([Dot { time_secs, ..dot(b"p", 1) }]);
+    for (mut one, other) in [(at(5), at(9)), (at(9), at(5))] {
+        one.merge(&other);
+        assert_eq!(one.entries()[0].time_secs, 9);
+    }
+}
+
+#[test]
 fn vectors_with_thousands_of_entries_follow_the_same_rules() {
     let many = |from: u32, to: u32, counter: u64| {
         VersionVector::from_entries((from..to).map(|name| dot(&name.to_be_bytes(), counter)))
@@ -228,4 +237,8 @@ fn vectors_with_thousands_of_entries_follow_the_same_rules() {
     assert!(!low.descends(&all) && !high.descends(&low));
     assert_eq!(all.counter(&actor(&400u32.to_be_bytes())), 2);
     assert_eq!(all.entries()[0].actor, actor(&0u32.to_be_bytes()));
+    let mut other_way = high.clone();
+    other_way.merge(&low);
+    assert_eq!(other_way, all);
+    assert_eq!(other_way.counter(&actor(&400u32.to_be_bytes())), 2, "the higher counter stays");
 }

@@ -498,6 +498,40 @@ fn a_put_as_is_adds_no_event_and_yields_to_a_later_object() {
 }
 
 #[test]
+fn a_given_value_that_expires_counts_as_one_that_replaced_others() {
+    for expires_at_secs in [None, Some(7)] {
+        let meta = Metadata { expires_at_secs, ..Metadata::default() };
+        let new = NewValue { meta, ..NewValue::default() };
+        let given = Object::given(vector(&[dot(b"p", 1)]), new);
+        assert_eq!(given.siblings[0].meta.replaces, expires_at_secs.is_some());
+    }
+}
+
+#[test]
+fn a_write_may_replace_what_is_stored_and_what_its_writer_has_read() {
+    let (nothing, read) = (VersionVector::default(), vector(&[dot(b"p", 1)]));
+    for policy in [WritePolicy::Siblings, WritePolicy::LatestModified] {
+        assert!(!policy.may_replace(false, &nothing));
+        assert!(policy.may_replace(false, &read), "{policy:?}: another replica may have it");
+        assert!(policy.may_replace(true, &nothing), "{policy:?}: other replicas may have less");
+    }
+}
+
+#[test]
+fn no_object_supersedes_its_own_clock_or_an_empty_one() {
+    let clock = vector(&[dot(b"p", 1)]);
+    let new = NewValue { value: Bytes::from_static(b"given"), ..NewValue::default() };
+    let given = Object::given(clock.clone(), new.clone());
+    let without_values = Object { clock: clock.clone(), ..Object::default() };
+    assert_ne!(without_values.merge(&given), without_values, "the value has no event");
+    assert!(!without_values.supersedes(&clock));
+    let nothing = VersionVector::default();
+    let written = Object::write(None, &nothing, new, dot(b"p", 2), WritePolicy::Siblings);
+    assert!(written.supersedes(&clock));
+    assert!(!written.supersedes(&nothing), "an empty clock says nothing");
+}
+
+#[test]
 fn of_equal_times_a_live_value_beats_a_tombstone() {
     let tombstone = Sibling {
         dot: Some(dot(b"q", 1)),

@@ -112,6 +112,23 @@ async fn a_fallback_stands_in_for_a_dead_primary() {
     assert!(names.iter().any(stand_ins), "the dead node was a primary of something");
 }
 
+/// The connection to the silent primary stays open, so that no call to it fails.
+#[tokio::test(start_paused = true)]
+async fn a_write_under_way_goes_to_a_fallback_when_a_silent_primary_counts_as_down() {
+    let cluster = Cluster::of(4).await;
+    let is_primary = |name: &&&str, node: &str| {
+        let preflist = cluster.nodes[0].store.preflist(key("default", name)).unwrap();
+        preflist.iter().any(|place| place.node == node)
+    };
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let name = names.iter().find(|name| is_primary(name, "n0@test") && is_primary(name, "n3@test"));
+    let name = name.expect("each node is a primary of most records");
+    cluster.cut_off(3);
+    let options = WriteOptions { w: ALL, timeout_ms: Some(20_000), ..WriteOptions::default() };
+    let put = PutRequest { options, ..put_of(key("default", name), "v") };
+    cluster.nodes[0].store.put(put).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stand_in_deletes_what_the_primaries_have() {
     let mut cluster = Cluster::of(5).await;

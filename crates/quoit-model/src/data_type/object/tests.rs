@@ -255,6 +255,34 @@ fn values_of_clients_stay_beside_the_state() {
 }
 
 #[test]
+fn a_value_without_an_event_stays_beside_a_state_of_the_same_clock() {
+    let mut replica = Replica::new(0);
+    replica.update(&add("a"), None);
+    let state = replica.object.expect("it was updated");
+    let new = NewValue { value: Bytes::from_static(b"given"), ..NewValue::default() };
+    let mut both = state.clone();
+    both.siblings.extend(Object::given(state.clock.clone(), new).siblings);
+    for merged in [state.merge(&both), both.merge(&state)] {
+        assert_eq!((merged.siblings.len(), merged.digest()), (2, both.digest()));
+    }
+}
+
+#[test]
+fn a_tombstone_that_one_copy_has_replaced_leaves_a_copy_of_the_same_clock() {
+    let mut replica = Replica::new(0);
+    replica.write(&VersionVector::default(), true);
+    let deleted = replica.object.clone().expect("it was deleted");
+    replica.update(&add("a"), None);
+    let without = replica.object.expect("it was updated");
+    assert_eq!(without.siblings.len(), 1, "the update has seen the tombstone");
+    let mut with = without.clone();
+    with.siblings.extend(deleted.siblings);
+    for merged in [with.merge(&without), without.merge(&with)] {
+        assert_eq!(merged.digest(), without.digest());
+    }
+}
+
+#[test]
 fn a_record_of_another_type_is_left_alone() {
     let mut replica = Replica::new(1);
     replica.update(&add("x"), None);
