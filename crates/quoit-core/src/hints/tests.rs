@@ -96,6 +96,20 @@ fn a_record_whose_partition_is_missed_as_a_whole_meanwhile_does_not_wait_beside_
 }
 
 #[test]
+fn what_is_missed_again_while_it_is_delivered_outlasts_a_crash_after_the_delivery() {
+    let disk = FaultyDisk::new(1);
+    let hints = open(&disk, 10);
+    hints.note(node(1), reference(2, 3));
+    let taken = hints.take(node(1), 10);
+    hints.note(node(1), reference(2, 3));
+    hints.flush().expect("the disk works");
+    hints.delivered(node(1), &taken);
+    hints.flush().expect("the disk works");
+    let hints = open(&disk.crash(), 10);
+    assert_eq!(due(&hints, node(1)).0, [reference(2, 3)]);
+}
+
+#[test]
 fn hints_outlast_a_crash_and_torn_ones_spoil_no_other() {
     let disk = FaultyDisk::new(1);
     let hints = open(&disk, 100);

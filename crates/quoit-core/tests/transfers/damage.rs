@@ -52,6 +52,27 @@ async fn a_new_primary_gets_what_its_source_can_not_read_from_other_replicas() {
     assert_eq!(lacking(&cluster, 4), 0);
 }
 
+/// The replica that is away may have what the sources can't read.
+#[tokio::test(start_paused = true)]
+async fn a_new_copy_is_not_complete_while_damage_of_its_sources_can_not_be_healed() {
+    let mut cluster = without_exchanges().await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    cluster.rot(1);
+    cluster.rot(2);
+    cluster.kill(3);
+    cluster.until("its death is seen", || !cluster.control(1).is_reachable(id(3))).await;
+    cluster.control(1).mark_down(id(3)).await.unwrap();
+    cluster.add().await;
+    cluster.join(4).await;
+    cluster.commit(1).await;
+    cluster.pass(Duration::from_secs(30)).await;
+    assert!(cluster.control(1).read().layouts().is_moving());
+    cluster.start(3).await;
+    cluster.until_moved(3, 0).await;
+    assert_eq!(lacking(&cluster, 4), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hint_whose_record_is_damaged_stays_until_another_replica_heals_it() {
     let mut cluster = without_exchanges().await;
