@@ -53,6 +53,28 @@ async fn strict_writes_have_no_stand_ins_and_leave_hints() {
     until_no_hints(&cluster).await;
 }
 
+/// A node that leaves takes its hints with it, so it must first deliver the records that they name.
+#[tokio::test(start_paused = true)]
+async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_disks() {
+    let mut cluster = cluster(4, HintCountMax::default()).await;
+    cluster.kill(3);
+    let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
+    for index in 0..COUNT {
+        cluster.put_as(4, &format!("key {index}"), &format!("value {index}"), strict).await;
+    }
+    assert!(cluster.hint_counts(4).0 > 0);
+    cluster.stage(StagedChange::Leave { node: id(4) }).await;
+    cluster.commit(1).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert!(cluster.control(1).read().members().get(id(4)).is_some(), "it waits for node 3");
+    cluster.start(3).await;
+    cluster.until("it has left", || cluster.control(1).read().members().get(id(4)).is_none()).await;
+    for index in 0..COUNT {
+        let holders = cluster.holders(&format!("key {index}"));
+        assert!((1..=3).all(|number| holders.contains(&id(number))), "key {index}: {holders:?}");
+    }
+}
+
 /// The node takes nothing, and dies while the delivery waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_whole_partition_whose_delivery_fails_waits_for_another_one() {
@@ -101,28 +123,6 @@ async fn a_primary_by_one_of_two_live_layouts_is_noted_what_it_misses() {
     cluster.pass(Duration::from_secs(1)).await;
     let hints = cluster.running().into_iter().map(|number| cluster.hint_counts(number).0);
     assert_eq!(hints.sum::<u64>(), before.union(&after).count() as u64);
-}
-
-/// A node that leaves takes its hints with it, so it must first deliver the records that they name.
-#[tokio::test(start_paused = true)]
-async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_disks() {
-    let mut cluster = cluster(4, HintCountMax::default()).await;
-    cluster.kill(3);
-    let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
-    for index in 0..COUNT {
-        cluster.put_as(4, &format!("key {index}"), &format!("value {index}"), strict).await;
-    }
-    assert!(cluster.hint_counts(4).0 > 0);
-    cluster.stage(StagedChange::Leave { node: id(4) }).await;
-    cluster.commit(1).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    assert!(cluster.control(1).read().members().get(id(4)).is_some(), "it waits for node 3");
-    cluster.start(3).await;
-    cluster.until("it has left", || cluster.control(1).read().members().get(id(4)).is_none()).await;
-    for index in 0..COUNT {
-        let holders = cluster.holders(&format!("key {index}"));
-        assert!((1..=3).all(|number| holders.contains(&id(number))), "key {index}: {holders:?}");
-    }
 }
 
 /// Three nodes. The first one has hints for the third and has not delivered them, because it may send
