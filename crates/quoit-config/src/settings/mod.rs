@@ -253,8 +253,11 @@ impl Settings {
 
     /// Removes all members of a family except the key `kept`.
     pub fn keep_only(&mut self, kept: &str) {
-        let start = kept.rfind('.').map_or(kept, |dot| &kept[..=dot]);
-        self.values.retain(|name, _| !name.starts_with(start) || name == kept);
+        let family = kept.rsplit_once('.').map_or(kept, |(family, _)| family);
+        let is_member = |name: &str| {
+            name.strip_prefix(family).is_some_and(|member| member.starts_with('.'))
+        };
+        self.values.retain(|name, _| !is_member(name) || name == kept);
     }
 
     /// Address of the internode listener. Riak's `handoff.ip` and `handoff.port` apply if

@@ -205,7 +205,7 @@ impl Replication {
         for (tag, answer) in answers {
             let of_node = &parts[nodes[usize::from(tag)]];
             if let Some(queue) = &answer.stale_queue {
-                return Err(stale_refusal(&state, *nodes[usize::from(tag)], queue));
+                return Err(stale_refusal(state, *nodes[usize::from(tag)], queue));
             }
             if !question.wants_records && answer.digests.len() != of_node.len() {
                 unanswered.insert(tag);
