@@ -254,9 +254,8 @@ impl Settings {
     /// Removes all members of a family except the key `kept`.
     pub fn keep_only(&mut self, kept: &str) {
         let family = kept.rsplit_once('.').map_or(kept, |(family, _)| family);
-        let is_member = |name: &str| {
-            name.strip_prefix(family).is_some_and(|member| member.starts_with('.'))
-        };
+        let is_member =
+            |name: &str| name.strip_prefix(family).is_some_and(|member| member.starts_with('.'));
         self.values.retain(|name, _| !is_member(name) || name == kept);
     }
 
