@@ -77,7 +77,7 @@ pub enum Change {
     /// Replaces the authority, the tokens and the list of members' certificates.
     PutTrust(Arc<Trust>),
     /// A member reports the layouts that it serves with.
-    Serves {
+    ServedLayouts {
         /// The node.
         node: NodeId,
         /// The layouts.

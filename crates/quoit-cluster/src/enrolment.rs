@@ -6,7 +6,7 @@ use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
 use crate::plane::ControlPlane;
 use crate::transport::{
-    CallError, IncomingRequest, Internode, InternodeTlsMode, JoinProof, Proven,
+    CallError, IncomingRequest, Internode, InternodeTlsMode, JoinProof, PeerProof,
 };
 use crate::trust::{TrustCommand, TrustError};
 use bytes::Bytes;
@@ -35,11 +35,11 @@ impl ControlPlane {
             return Err(MembershipError::AlreadyMember { name }.into());
         }
         match request.proven {
-            Proven::Token(id) => {
+            PeerProof::Token(id) => {
                 self.run_trust(&TrustCommand::UseToken { id, node: request.from }).await?;
             }
-            Proven::Secret => {}
-            Proven::Nothing | Proven::Node(_) => {
+            PeerProof::Secret => {}
+            PeerProof::Nothing | PeerProof::Node(_) => {
                 return Err(
                     TrustError::Malformed("no proof that needs a certificate".into()).into()
                 );

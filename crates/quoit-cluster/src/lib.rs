@@ -93,10 +93,10 @@ pub use state::{ChosenBackend, NValRaise, Placements, PropsEntry, RaiseReport, S
 pub use transport::memory_network;
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
-    InternodeTlsMode, JitterSeed, JoinProof, Lane, LateFailureListener, Limits, LinkSecurity,
-    Listener, MethodCounts, Network, Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics,
-    PlainLink, PlainLinks, Proven, Replies, Reply, Responder, Service, ServiceStatistics, Stream,
-    TokioNetwork, Traffic,
+    InternodeTlsMode, JitterSeed, JoinProof, JoiningNode, Lane, LateFailureListener, Limits,
+    LinkSecurity, Listener, MethodCounts, Network, NodeClock, NotAdmitted, Peer, PeerProof,
+    PeerStatistics, PlainLink, PlainLinks, Replies, Reply, Responder, Service, ServiceStatistics,
+    Stream, TokioNetwork, Traffic,
 };
 pub use trust::{
     IssuedToken, LinkView, MemberLink, MemberTrust, TOKENS_MAX, TokenView, Trust, TrustError,

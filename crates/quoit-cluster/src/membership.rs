@@ -146,7 +146,7 @@ impl ControlPlane {
     /// Reports that from now on this node serves only with these layouts and newer ones.
     pub(crate) async fn acknowledge(&self, served: MemberReport) -> Result<(), ChangeError> {
         let node = self.read().node_id();
-        self.tell(vec![Change::Serves { node, served }]).await
+        self.tell(vec![Change::ServedLayouts { node, served }]).await
     }
 
     /// Reports which raises of an `n_val` this node knows, and for which of them it has handed over its

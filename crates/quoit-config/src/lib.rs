@@ -26,7 +26,7 @@ mod value;
 mod variables;
 
 pub use commented::commented;
-pub use keys::meaning::{Meaning, meaning};
+pub use keys::meaning::{KeyMatch, meaning};
 pub use keys::riak_keys::{KeyValue, broken_promise, riak_keys};
 pub use keys::{Key, keys};
 pub use parse::{Entry, Origin, ParseError, ReadFile, parse_text};

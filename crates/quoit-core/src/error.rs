@@ -41,7 +41,7 @@ impl QuorumKind {
 
 /// The condition because of which a request was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum Unmet {
+pub enum UnmetCondition {
     /// The record exists and should not.
     #[error("match_found")]
     Exists,
@@ -126,7 +126,7 @@ pub enum RequestError {
     AllNodesDown,
     /// A condition of the request does not hold.
     #[error(transparent)]
-    Unmet(#[from] Unmet),
+    Unmet(#[from] UnmetCondition),
     /// The context that the client sent can't be used.
     #[error(transparent)]
     Context(#[from] ContextError),

@@ -74,13 +74,13 @@ pub use coordinator::data_type::{
 };
 pub use coordinator::imported::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 pub use coordinator::in_flight::AdmittedRequests;
-pub use coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
+pub use coordinator::in_place::{Pending, PlainWrite, ReadInPlace, ShownObject};
 pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};
 pub use coordinator::started::StartedRead;
 pub use delivery::limits::LimitChange;
 pub use delivery::progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
 pub use dots::{CounterReserve, DotSequence, VolatileCounters};
-pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
+pub use error::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 pub use exchange::{
     AntiEntropy, ExchangeStats, OtherClusterCopy, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
@@ -102,12 +102,12 @@ pub use queues::{
 };
 pub use quoit_wire::SHARED_BYTES_MIN;
 pub use reap_records::{ReapRecordLimits, ReapRecordStats};
-pub use reaper::{ReapRecordBlockers, Reaper, TombstonesHeldUp};
+pub use reaper::{ReapRecordBlockers, Reaper, ReapingBlockers};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
-    ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord, DeletesOutcome,
-    DeltaOutcome, Difference, DifferenceDirection, OnlyIn, QueueWait, QueuedObject, QueuedValue,
-    RecordVersion, Replication, ReplicationOperator, differences,
+    ClusterDigests, ClusterQuestion, ClusterWithRecord, ComparedRecord, CopiedPage, CopiedRecord,
+    DeletesOutcome, DeltaOutcome, Difference, DifferenceDirection, QueueWait, QueuedObject,
+    QueuedValue, RecordVersion, Replication, ReplicationOperator, differences,
 };
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,

@@ -1,6 +1,6 @@
 //! Options and conditions of requests.
 
-use crate::error::{RequestError, Unmet};
+use crate::error::{RequestError, UnmetCondition};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::object::Object;
@@ -158,34 +158,34 @@ impl Precondition {
     /// The first condition that does not hold: first `not_exists`, then the HTTP conditions in the order
     /// of RFC 9110 (If-Match, If-Unmodified-Since, If-None-Match), then `clock`. As in Riak,
     /// If-Unmodified-Since counts beside an If-Match, too; RFC 9110 ignores it there.
-    pub fn check(&self, stored: Option<&Object>) -> Result<(), Unmet> {
+    pub fn check(&self, stored: Option<&Object>) -> Result<(), UnmetCondition> {
         let live = stored.filter(|object| !object.is_tombstone());
         if self.not_exists && live.is_some() {
-            return Err(Unmet::Exists);
+            return Err(UnmetCondition::Exists);
         }
         if let Some(tags) = &self.any_match
             && !live.is_some_and(|object| tags.matches(object))
         {
-            return Err(Unmet::Http);
+            return Err(UnmetCondition::Http);
         }
         if let (Some(since), Some(object)) = (self.unmodified_since_secs, live)
             && object.last_modified_us() / 1_000_000 > since
         {
-            return Err(Unmet::Http);
+            return Err(UnmetCondition::Http);
         }
         if let (Some(tags), Some(object)) = (&self.none_match, live)
             && tags.matches(object)
         {
-            return Err(Unmet::Http);
+            return Err(UnmetCondition::Http);
         }
         let is_version = |object: &Object, clock: &VersionVector| {
             object.clock == *clock || planted!(AcceptsNewerVersions) && object.clock.descends(clock)
         };
         match (&self.clock, live) {
             (None, _) => Ok(()),
-            (Some(_), None) => Err(Unmet::Missing),
+            (Some(_), None) => Err(UnmetCondition::Missing),
             (Some(clock), Some(object)) if is_version(object, clock) => Ok(()),
-            (Some(_), Some(_)) => Err(Unmet::Modified),
+            (Some(_), Some(_)) => Err(UnmetCondition::Modified),
         }
     }
 }

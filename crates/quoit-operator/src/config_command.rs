@@ -4,7 +4,7 @@ use crate::from_riak::{FromRiakArgs, from_riak};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use quoit_cli::{Format, say};
-use quoit_config::{Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
+use quoit_config::{Key, KeyMatch, Origin, Sources, keys, meaning, riak_keys};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -107,11 +107,11 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         wanted.extend(keys().filter(|key| key.name.contains(name.as_str())));
         if wanted.len() == before {
             match meaning(name) {
-                Meaning::Key(key) => wanted.push(key),
-                Meaning::RiakOnly => {
+                KeyMatch::Key(key) => wanted.push(key),
+                KeyMatch::RiakOnly => {
                     say!("{name}: a setting of Riak without a counterpart; accepted")
                 }
-                Meaning::Unknown(near) => {
+                KeyMatch::Unknown(near) => {
                     let hint = near.map(|near| format!("; did you mean {near}?"));
                     bail!("no key is named {name}{}", hint.unwrap_or_default());
                 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use quoit_cli::bundle::{self, Extras, SettingValue};
-use quoit_cli::doctor::{self, ListenerAddress, Needs};
+use quoit_cli::doctor::{self, ListenerAddress, MachineRequirements};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{Api, Format, say};
 use quoit_config::{Settings, Sources, keys};
@@ -37,7 +37,7 @@ impl DiagnosisArgs {
         })?)
     }
 
-    fn needs(&self, settings: &Settings) -> Needs {
+    fn needs(&self, settings: &Settings) -> MachineRequirements {
         let configured = || PathBuf::from(settings.text("platform_data_dir"));
         let mut listeners: Vec<ListenerAddress> = Vec::new();
         for family in ["listener.protobuf", "listener.http"] {
@@ -46,7 +46,7 @@ impl DiagnosisArgs {
         }
         let (key, address) = ("listener.internode", settings.internode());
         listeners.push(ListenerAddress { key, address });
-        Needs {
+        MachineRequirements {
             data_dir: self.data_dir.clone().unwrap_or_else(configured),
             listeners,
             connection_count_max: settings.server().connection_count_max as u64,

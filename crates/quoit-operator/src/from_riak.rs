@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use quoit_cli::{Format, say};
-use quoit_config::{KeyValue, Meaning, broken_promise, meaning};
+use quoit_config::{KeyMatch, KeyValue, broken_promise, meaning};
 use quoit_import::{AdvancedSetting, advanced_settings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -118,17 +118,17 @@ fn remark(setting: KeyValue<'_>, memory_bytes: Option<u64>) -> KeyOutcome {
         return KeyOutcome::Refused(why.to_owned());
     }
     match meaning(key) {
-        Meaning::Key(here) if here.name == key || here.name.contains('$') => KeyOutcome::Kept,
+        KeyMatch::Key(here) if here.name == key || here.name.contains('$') => KeyOutcome::Kept,
         // A key of one of several engines contains the name of the engine, so its name can't equal the
         // pattern.
-        Meaning::Key(_) if key.starts_with("multi_backend.") => KeyOutcome::Kept,
-        Meaning::Key(here) => KeyOutcome::Changed {
+        KeyMatch::Key(_) if key.starts_with("multi_backend.") => KeyOutcome::Kept,
+        KeyMatch::Key(here) => KeyOutcome::Changed {
             key: here.name.to_owned(),
             value: value.to_owned(),
             why: format!("it is called {} here", here.name),
         },
-        Meaning::RiakOnly => KeyOutcome::WithoutMeaning(why_without_meaning(key)),
-        Meaning::Unknown(near) => KeyOutcome::Refused(format!(
+        KeyMatch::RiakOnly => KeyOutcome::WithoutMeaning(why_without_meaning(key)),
+        KeyMatch::Unknown(near) => KeyOutcome::Refused(format!(
             "no key of Riak has this name{}",
             near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
         )),
@@ -182,12 +182,14 @@ fn advanced_remark(setting: &AdvancedSetting) -> KeyOutcome {
         return KeyOutcome::WithoutMeaning((*why).to_owned());
     }
     match meaning(key) {
-        Meaning::Key(here) if here.name == key => KeyOutcome::Kept,
-        Meaning::Key(_) | Meaning::RiakOnly => KeyOutcome::WithoutMeaning(why_without_meaning(key)),
-        Meaning::Unknown(_) if value == "false" || value == "undefined" => {
+        KeyMatch::Key(here) if here.name == key => KeyOutcome::Kept,
+        KeyMatch::Key(_) | KeyMatch::RiakOnly => {
+            KeyOutcome::WithoutMeaning(why_without_meaning(key))
+        }
+        KeyMatch::Unknown(_) if value == "false" || value == "undefined" => {
             KeyOutcome::WithoutMeaning("it is off".to_owned())
         }
-        Meaning::Unknown(_) => KeyOutcome::Refused(format!(
+        KeyMatch::Unknown(_) => KeyOutcome::Refused(format!(
             "setting of {application} that is not known here: see whether it matters"
         )),
     }

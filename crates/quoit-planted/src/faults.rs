@@ -29,8 +29,8 @@ macro_rules! faults {
 
             /// Returns the part of the store.
             #[must_use]
-            pub const fn area(self) -> Area {
-                match self { $(Self::$fault => Area::$area,)* }
+            pub const fn area(self) -> StorePart {
+                match self { $(Self::$fault => StorePart::$area,)* }
             }
 
             /// Returns a description of the wrong decision.
@@ -44,7 +44,7 @@ macro_rules! faults {
 
 /// A part of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Area {
+pub enum StorePart {
     /// Quorums, merging of versions, and read repair.
     Coordination,
     /// Reaping of tombstones.
@@ -73,7 +73,7 @@ pub enum Area {
     Replication,
 }
 
-impl Area {
+impl StorePart {
     /// Returns the name in the table of faults.
     #[must_use]
     pub const fn name(self) -> &'static str {

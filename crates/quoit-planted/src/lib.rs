@@ -22,7 +22,7 @@
 
 mod faults;
 
-pub use faults::{Area, PlantedFault};
+pub use faults::{PlantedFault, StorePart};
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -29,9 +29,9 @@ pub trait Pace {
 }
 
 /// Never pauses: for work that a request waits for.
-pub struct Unpaced;
+pub struct NeverPauses;
 
-impl Pace for Unpaced {
+impl Pace for NeverPauses {
     fn pause(&self, _us: u64) -> bool {
         true
     }

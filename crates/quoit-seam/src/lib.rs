@@ -24,7 +24,7 @@ pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, DiskFile, DiskLock, ReadAt, replace_file};
 pub use error::DiskError;
 pub use execution::{
-    Execution, Next, Pace, Threads, Unpaced, Worker, WorkerHandle, yield_to_requests,
+    Execution, NeverPauses, Next, Pace, Threads, Worker, WorkerHandle, yield_to_requests,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::{Faults, FaultyDisk, Random};

@@ -59,7 +59,7 @@ pub use name::{NAME_BYTES_MAX, NameError, checked_name};
 pub use password::{Cost, Password, PasswordError, PasswordHash, Salt};
 pub use permission::{Permission, PermissionSet};
 pub use refusal::Refusal;
-pub use rights::{BucketName, Grant, GrantsOf, Rights};
+pub use rights::{BucketName, Grant, Rights, RoleGrants};
 pub use role::{Group, Options, Role, User};
 pub use scope::Scope;
 pub use security::{

@@ -19,7 +19,7 @@ pub struct Grant {
 
 /// The grants of a role, as a `print` command shows them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct GrantsOf {
+pub struct RoleGrants {
     /// Grants of its groups, directly or through groups of groups, and of all users.
     pub inherited: Vec<Grant>,
     /// Its own grants.
@@ -96,7 +96,7 @@ impl Security {
 
     /// Returns the grants of a user or a group, as a `print` command shows them.
     #[must_use]
-    pub fn grants_of(&self, role: &Role) -> GrantsOf {
+    pub fn grants_of(&self, role: &Role) -> RoleGrants {
         let dedicated: Vec<_> = self.granted(role).collect();
         let mut inherited = Vec::new();
         for inherits in self.roles_of(role).into_iter().filter(|inherits| inherits != role) {
@@ -113,7 +113,7 @@ impl Security {
             *set = set.union(grant.permissions);
         }
         let cumulative = by_scope.into_iter().map(|((_, scope), set)| (scope, set)).collect();
-        GrantsOf { inherited, dedicated, cumulative }
+        RoleGrants { inherited, dedicated, cumulative }
     }
 
     /// Returns the grants of exactly this role, ordered by scope: all buckets, buckets, types.

@@ -3,7 +3,7 @@
 
 use crate::index_entries::IndexFault;
 use crate::index_query::QueryFault;
-use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
+use quoit_core::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 use quoit_model::data_type::{ApplyError, UpdateError};
 use quoit_model::props::{CommitHook, ModFun};
 use quoit_model::riak_data_type::field_module;
@@ -96,9 +96,9 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         }
         RequestError::InsufficientCoverage => "insufficient_vnodes_available".into(),
         RequestError::AllNodesDown => "all_nodes_down".into(),
-        RequestError::Unmet(Unmet::Exists) => "match_found".into(),
-        RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
-        RequestError::Unmet(Unmet::Missing) => "notfound".into(),
+        RequestError::Unmet(UnmetCondition::Exists) => "match_found".into(),
+        RequestError::Unmet(UnmetCondition::Modified | UnmetCondition::Http) => "modified".into(),
+        RequestError::Unmet(UnmetCondition::Missing) => "notfound".into(),
         RequestError::DataType(fault) => data_type_error(fault),
         RequestError::Precommit(text) => {
             format!("{{precommit_fail,{}}}", binary(text.as_bytes()))

@@ -12,7 +12,7 @@ use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_store::IndexActivity;
 use quoit_store::OpenedStore;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, Engine,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Decision, Engine,
     EngineStats, Fetch, IndexPage, Interrupted, KeyPage, KeyRange, Maintenance, PointAccess,
     Record, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess,
     Shown, SizeBound, Ticket, Transaction, Verified,
@@ -298,7 +298,7 @@ impl Maintenance for ModelledEngine {
         Ok(ticket)
     }
 
-    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+    fn verify(&self, from: Option<DataLocation>, limit_bytes: u64) -> Result<Verified, StoreError> {
         self.engine.verify(from, limit_bytes)
     }
 

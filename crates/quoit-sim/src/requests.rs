@@ -7,8 +7,8 @@ use crate::random::Random;
 use crate::value::value_of;
 use bytes::Bytes;
 use quoit_core::{
-    Confirmation, DeleteRequest, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
-    ReplicatedStore, RequestError, SHARED_BYTES_MIN, ShownInPlace, ShownObject, WriteOptions,
+    Confirmation, DeleteRequest, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadInPlace,
+    ReadOptions, ReplicatedStore, RequestError, SHARED_BYTES_MIN, ShownObject, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::key::BucketRef;
@@ -119,9 +119,9 @@ pub async fn get(
     };
     let shown = match store.get_in_place(key, &options, owned)? {
         None => return store.get(key, &options).await,
-        Some(ShownInPlace::Started(started)) => return store.finish_get(*started).await,
-        Some(ShownInPlace::Answer(shown)) => shown,
-        Some(ShownInPlace::IfConfirmed(shown, unconfirmed)) => {
+        Some(ReadInPlace::Started(started)) => return store.finish_get(*started).await,
+        Some(ReadInPlace::Answer(shown)) => shown,
+        Some(ReadInPlace::IfConfirmed(shown, unconfirmed)) => {
             match store.confirm_read(unconfirmed).await? {
                 Confirmation::Same => shown,
                 Confirmation::Other(found) => return Ok(found.map(|object| *object)),

@@ -17,7 +17,7 @@ use quoit_store::engine::{KeyRange, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::index::{IndexEntry, Location, PartitionIndex, SizeClass, Tag};
 use quoit_store::keyfile::{
-    KeyFile, KeyListing, KeyRunBuilder, KeySource, MergedEntry, WriteFacts, WriteKind,
+    KeyFile, KeyListing, KeyRunBuilder, KeySource, KeyWrite, MergedEntry, WriteKind,
 };
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn write(disk: &RealDisk, segment: u32, key_count: u64) -> Result<u64, StoreErro
         encoded.clear();
         bucket.key(name.as_bytes()).encode_into(&mut encoded);
         let hash = KeyHash::of(&encoded, bucket, PlacementRule::BucketAndKey);
-        let facts = WriteFacts {
+        let facts = KeyWrite {
             kind: WriteKind::Put,
             identity: hash.identity,
             partition: RingSize::DEFAULT.partition(hash.placement),

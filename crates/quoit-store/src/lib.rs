@@ -54,5 +54,5 @@ pub use identity::StoreIdentity;
 pub use index_activity::IndexActivity;
 pub use marker::{engine_in, engine_of};
 pub use opened::OpenedStore;
-pub use opening::{OpeningWatch, PROGRESS_BYTES, Unwatched};
+pub use opening::{IgnoredProgress, OpeningWatch, PROGRESS_BYTES};
 pub use output::is_temporary_name;

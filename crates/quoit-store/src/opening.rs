@@ -19,9 +19,9 @@ pub const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// A watch that ignores progress.
 #[derive(Debug)]
-pub struct Unwatched;
+pub struct IgnoredProgress;
 
-impl OpeningWatch for Unwatched {
+impl OpeningWatch for IgnoredProgress {
     fn log_read(&self, _: u64, _: u64) {}
 
     fn partitions_rebuilt(&self, _: u64, _: u64) {}

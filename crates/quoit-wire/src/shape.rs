@@ -2,7 +2,7 @@
 //!
 //! `prost` decodes an absent required field as its default value, and accepts unknown values of
 //! enumerations. The protocol has required fields, and a server that took a missing bucket for the
-//! empty one would do harm. So each message has a [`Shape`], generated from the same declaration as
+//! empty one would do harm. So each message has a [`MessageSchema`], generated from the same declaration as
 //! its struct, and a body is first checked against it. The check allocates nothing and skips the
 //! contents of byte fields; it costs some nanoseconds per field.
 
@@ -14,7 +14,7 @@ const DEPTH_MAX: u32 = 100;
 
 /// The structure of one message.
 #[derive(Debug)]
-pub struct Shape {
+pub struct MessageSchema {
     /// The message's name in the protocol, as in `RpbGetReq`.
     pub name: &'static str,
     /// Fields by ascending tag; at most 64.
@@ -46,10 +46,10 @@ pub enum FieldKind {
     /// An enumeration, with a function that returns true for its values.
     Enumeration(fn(i32) -> bool),
     /// A nested message, as a function, since messages may contain themselves.
-    Message(fn() -> &'static Shape),
+    Message(fn() -> &'static MessageSchema),
 }
 
-impl Shape {
+impl MessageSchema {
     /// Checks a body: the wire type of each field, the values of enumerations, and that every
     /// required field is present, in nested messages too. Unknown fields are skipped.
     ///

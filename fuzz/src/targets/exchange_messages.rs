@@ -6,8 +6,8 @@ use quoit_wire::internode::exchange::{
     Compare, Compared, Descend, Descended, Differences, Known, Pull, Pulled, Ranges,
 };
 use quoit_wire::internode::ranges::{
-    CompareRanges, FieldStep, RangesCompared, RangesInField, RangesOf, RangesRead, RangesTaken,
-    ReadRanges, TakeRanges,
+    CompareRanges, FieldRanges, FieldStep, RangesCompared, RangesRead, RangesTaken, ReadRanges,
+    RecordRanges, TakeRanges,
 };
 use quoit_wire::internode::staging::{
     DropStaging, FinishStaging, OpenStaging, PagesStaged, StagePages, StagedPage, StagingDecision,
@@ -88,9 +88,9 @@ fn seeds() -> Vec<Vec<u8>> {
     let pulled = Pulled { records: vec![record], wanted: vec![0], tag_count: 1 };
     let ranges = vec![1 << 8, 1 << 8 | 1];
     let step = FieldStep { name: Bytes::from_static(b"tags"), kind: 1 };
-    let fields = vec![RangesInField { path: vec![step], ranges: vec![2, 3] }];
+    let fields = vec![FieldRanges { path: vec![step], ranges: vec![2, 3] }];
     let key = Bytes::from_static(b"key");
-    let of = RangesOf { key, partition: 5, layout_version: 3, ranges, fields };
+    let of = RecordRanges { key, partition: 5, layout_version: 3, ranges, fields };
     let compare_ranges = CompareRanges { of: of.clone(), digests: vec![1, 2] };
     let ranges_compared = RangesCompared { differing: vec![1], item_counts: vec![7] };
     let take_ranges = TakeRanges { of: of.clone(), rest: 9 };

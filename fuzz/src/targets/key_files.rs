@@ -6,7 +6,7 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_seam::FaultyDisk;
 use quoit_store::engine::RecordMeta;
-use quoit_store::keyfile::{FileCursor, KeyFile, KeyRunBuilder, WriteFacts, WriteKind};
+use quoit_store::keyfile::{FileCursor, KeyFile, KeyRunBuilder, KeyWrite, WriteKind};
 
 use crate::Target;
 
@@ -44,7 +44,7 @@ fn written(key_count: u64) -> Vec<u8> {
         let name = format!("key-{number}");
         let encoded = BucketRef::untyped(b"bucket").key(name.as_bytes()).encoded();
         let kind = if number % 7 == 0 { WriteKind::Remove } else { WriteKind::Put };
-        let facts = WriteFacts {
+        let facts = KeyWrite {
             kind,
             identity: Identity(number << 40),
             partition: Partition((number % 8) as u16),

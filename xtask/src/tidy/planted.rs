@@ -22,7 +22,7 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
     }
 }
 
-/// The faults in a list with their lines: entries that begin with `Variant, "name", Area,`.
+/// The faults in a list with their lines: entries that begin with `Variant, "name", StorePart,`.
 fn faults(list: &str) -> impl Iterator<Item = (usize, &str)> {
     list.lines().enumerate().filter_map(|(line, text)| {
         let (variant, rest) = text.trim().split_once(", \"")?;

@@ -76,7 +76,7 @@ pub struct ListenerAddress {
 
 /// Requirements of a node that the machine must meet.
 #[derive(Clone, Debug)]
-pub struct Needs {
+pub struct MachineRequirements {
     /// Data directory of the node, which need not exist yet.
     pub data_dir: PathBuf,
     /// Addresses that the node listens on.
@@ -87,7 +87,7 @@ pub struct Needs {
 
 /// Runs all checks.
 #[must_use]
-pub fn examine(needs: &Needs) -> Vec<Check> {
+pub fn examine(needs: &MachineRequirements) -> Vec<Check> {
     let mut checks = vec![
         machine::open_files(needs.connection_count_max),
         machine::clock(),

@@ -67,7 +67,9 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
         }
         Change::AcceptLosses => message.accept_losses = Some(Empty {}),
         Change::PutTrust(trust) => message.put_trust = Some(encode_trust(trust)),
-        Change::Serves { node, served } => message.serves = Some(encode_served(*node, *served)),
+        Change::ServedLayouts { node, served } => {
+            message.serves = Some(encode_served(*node, *served))
+        }
         Change::Rule(rule) => {
             let (key, json) = rule.encode();
             message.put_rule = Some(Rule { key, json });
@@ -116,7 +118,7 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     }
     if let Some(serves) = &message.serves {
         let (node, served) = decode_served(serves)?;
-        return Ok(Change::Serves { node, served });
+        return Ok(Change::ServedLayouts { node, served });
     }
     if let Some(Rule { key, json }) = &message.put_rule {
         return decode_rule(key, json.as_deref());

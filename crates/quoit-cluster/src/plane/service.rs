@@ -10,7 +10,7 @@ use crate::control::raft_codec::{
 use crate::control::types::{SnapshotMeta, TypeConfig};
 use crate::error::ChangeError;
 use crate::state::MembershipCommand;
-use crate::transport::{Admission, IncomingRequest, Newcomer, NotAdmitted, Responder, Service};
+use crate::transport::{Admission, IncomingRequest, JoiningNode, NotAdmitted, Responder, Service};
 use bytes::Bytes;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest,
@@ -43,7 +43,7 @@ impl Service for ControlService {
 
 /// Admits members and guests. Guests may only call the methods for nodes that want to join.
 impl Admission for ControlService {
-    fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted> {
+    fn admit(&self, newcomer: &JoiningNode) -> Result<(), NotAdmitted> {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         let state = plane.read();
         let (id, name) = (newcomer.node_id, &newcomer.node_name);
@@ -65,7 +65,7 @@ impl Admission for ControlService {
         })
     }
 
-    fn check_versions(&self, other: &Newcomer) -> Result<(), NotAdmitted> {
+    fn check_versions(&self, other: &JoiningNode) -> Result<(), NotAdmitted> {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         if plane.awaits_cluster() {
             // The node still has the state of its former cluster, which says nothing about its new one.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_wire::internode::control::{
-    ClusterMessage, Copies, LostMessage, NodeSet, RaisedMessage, Serves, StagedKind, StagedMessage,
-    StagedMessages,
+    ClusterMessage, Copies, LostMessage, NodeSet, RaisedMessage, ServedLayouts, StagedKind,
+    StagedMessage, StagedMessages,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,14 +86,14 @@ pub(crate) fn decode_copies(message: &Copies) -> Result<(NodeId, Vec<Partition>)
     Ok((node_id(&message.node)?, partitions))
 }
 
-pub(crate) fn encode_served(node: NodeId, served: MemberReport) -> Serves {
+pub(crate) fn encode_served(node: NodeId, served: MemberReport) -> ServedLayouts {
     let MemberReport { writes: layout_version, reads: reads_version, raises_known, raises_filled } =
         served;
     let node = id_bytes(node);
-    Serves { node, layout_version, reads_version, raises_known, raises_filled }
+    ServedLayouts { node, layout_version, reads_version, raises_known, raises_filled }
 }
 
-pub(crate) fn decode_served(message: &Serves) -> Result<(NodeId, MemberReport), String> {
+pub(crate) fn decode_served(message: &ServedLayouts) -> Result<(NodeId, MemberReport), String> {
     let served = MemberReport {
         writes: message.layout_version,
         reads: message.reads_version,

@@ -282,7 +282,7 @@ impl State {
             Change::Lost { node, n_vals } => Arc::make_mut(&mut self.layouts).lose(*node, n_vals),
             Change::PutTrust(trust) => self.trust = Arc::clone(trust),
             Change::AcceptLosses => Arc::make_mut(&mut self.layouts).accept_losses(),
-            Change::Serves { node, served } => {
+            Change::ServedLayouts { node, served } => {
                 Arc::make_mut(&mut self.layouts).acknowledge(*node, *served);
             }
             Change::Rule(rule) => Arc::make_mut(&mut self.security).apply(rule),

@@ -8,7 +8,7 @@ use super::outbound::{OutboundDriver, Pause};
 use super::peer::{Peer, Trouble};
 use super::reachability::Reachability;
 use super::redial::Backoff;
-use super::security::Proven;
+use super::security::PeerProof;
 use quoit_wire::internode::code;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn take_into_use<'a>(
 ) -> OutboundDriver<'a> {
     let (versions, common) = (greeted.newcomer.versions, greeted.version);
     let boot_id = greeted.newcomer.boot_id;
-    let is_plain = greeted.proven == Proven::Nothing;
+    let is_plain = greeted.proven == PeerProof::Nothing;
     let driver = OutboundDriver::new(context, peer, lane, greeted);
     peer.connected(lane, versions, common, boot_id);
     peer.set_plain(lane, is_plain);

@@ -8,8 +8,8 @@ use super::clocks::NodeTime;
 use super::context::Context;
 use super::error::Fault;
 use super::network::Stream;
-use super::security::{JoinProof, Proven, secured};
-use super::service::{Newcomer, NotAdmitted};
+use super::security::{JoinProof, PeerProof, secured};
+use super::service::{JoiningNode, NotAdmitted};
 use super::{Lane, Window};
 use crate::NodeId;
 use bytes::{Bytes, BytesMut};
@@ -29,9 +29,9 @@ pub(super) struct Greeted {
     /// Bytes that were read beyond the greeting.
     pub(super) input: BytesMut,
     /// The node at the other end.
-    pub(super) newcomer: Newcomer,
+    pub(super) newcomer: JoiningNode,
     /// The proof that the TLS handshake gave.
-    pub(super) proven: Proven,
+    pub(super) proven: PeerProof,
     /// The newest version that both sides speak.
     pub(super) version: u32,
     pub(super) lane: Lane,
@@ -49,7 +49,7 @@ impl Greeted {
         stream: Stream,
         input: BytesMut,
         hello: &Hello,
-        (version, proven): (u32, Proven),
+        (version, proven): (u32, PeerProof),
     ) -> Greeted {
         Greeted {
             stream,
@@ -92,7 +92,7 @@ async fn connect(
     context: &Context,
     address: &str,
     whom: DialTarget<'_>,
-) -> Result<(Stream, Proven), Fault> {
+) -> Result<(Stream, PeerProof), Fault> {
     let (limits, security) = (&context.settings.limits, &context.settings.security);
     let proof = match whom {
         DialTarget::Member(_) | DialTarget::MemberByTls(_) => None,
@@ -115,7 +115,7 @@ async fn connect(
     }
     let stream = connect_plain(context, address).await?;
     security.note_dialed_plain(address, reason);
-    Ok((stream, Proven::Nothing))
+    Ok((stream, PeerProof::Nothing))
 }
 
 async fn connect_plain(context: &Context, address: &str) -> Result<Stream, Fault> {
@@ -124,8 +124,8 @@ async fn connect_plain(context: &Context, address: &str) -> Result<Stream, Fault
 }
 
 /// Refuses the certificate of another member than the dialed one.
-fn checked(address: &str, whom: DialTarget<'_>, proven: Proven) -> Result<Proven, Fault> {
-    if let (Some(expected), Proven::Node(found)) = (whom.member(), proven)
+fn checked(address: &str, whom: DialTarget<'_>, proven: PeerProof) -> Result<PeerProof, Fault> {
+    if let (Some(expected), PeerProof::Node(found)) = (whom.member(), proven)
         && found != expected
     {
         return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
@@ -169,7 +169,7 @@ pub(super) async fn dial(
     };
     let found = node_id(&theirs.node_id);
     let expected = match proven {
-        Proven::Node(proven) => Some(proven),
+        PeerProof::Node(proven) => Some(proven),
         _ => expected,
     };
     if let Some(expected) = expected.filter(|&expected| expected != found) {
@@ -225,17 +225,17 @@ pub(super) async fn receive(
 }
 
 /// Checks that a greeting fits the proof of its connection.
-fn check_proof(context: &Context, proven: Proven, theirs: &Hello) -> Result<(), Refusal> {
+fn check_proof(context: &Context, proven: PeerProof, theirs: &Hello) -> Result<(), Refusal> {
     let text = match proven {
-        Proven::Nothing => return Ok(()),
-        Proven::Node(node) if theirs.node_id == node.0[..] => return Ok(()),
-        Proven::Node(node) => format!(
+        PeerProof::Nothing => return Ok(()),
+        PeerProof::Node(node) if theirs.node_id == node.0[..] => return Ok(()),
+        PeerProof::Node(node) => format!(
             "the certificate is that of node {node}, and the greeting that of {} ({})",
             node_id(&theirs.node_id),
             theirs.node_name
         ),
-        Proven::Token(_) | Proven::Secret if theirs.guest => return Ok(()),
-        Proven::Token(_) | Proven::Secret => format!(
+        PeerProof::Token(_) | PeerProof::Secret if theirs.guest => return Ok(()),
+        PeerProof::Token(_) | PeerProof::Secret => format!(
             "{} has no certificate of this cluster: it has to join {} by its token first",
             theirs.node_name, context.settings.node_name
         ),
@@ -302,7 +302,7 @@ fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
     }
 }
 
-fn check_versions(context: &Context, other: &Newcomer) -> Result<(), NotAdmitted> {
+fn check_versions(context: &Context, other: &JoiningNode) -> Result<(), NotAdmitted> {
     let admission = context.admission.read().clone();
     admission.map_or(Ok(()), |admission| admission.check_versions(other))
 }
@@ -314,8 +314,8 @@ fn clock_complaint(context: &Context, theirs: &Hello) -> Option<String> {
     NodeTime { name: &own.node_name, unix_us: own_us }.complaint_about(&peer)
 }
 
-fn newcomer(hello: &Hello) -> Newcomer {
-    Newcomer {
+fn newcomer(hello: &Hello) -> JoiningNode {
+    JoiningNode {
         node_id: node_id(&hello.node_id),
         node_name: hello.node_name.clone(),
         boot_id: hello.boot_id,

@@ -7,7 +7,7 @@ use super::greeting::Greeted;
 use super::inbound::{Inbound, Request};
 use super::read_room;
 use super::responder::Responder;
-use super::security::Proven;
+use super::security::PeerProof;
 use super::service::{IncomingRequest, Services};
 use crate::NodeId;
 use bytes::BytesMut;
@@ -35,7 +35,7 @@ pub(super) struct InboundDriver {
     decoder: InternodeDecoder,
     from: NodeId,
     is_guest: bool,
-    proven: Proven,
+    proven: PeerProof,
     /// True if `input` may contain complete frames.
     has_frames: bool,
     is_deferred: bool,

@@ -8,8 +8,8 @@ use super::greeting;
 use super::inbound::Inbound;
 use super::inbound_driver::InboundDriver;
 use super::network::Stream;
-use super::security::Proven;
-use super::service::Newcomer;
+use super::security::PeerProof;
+use super::service::JoiningNode;
 use super::statistics::ServiceStatistics;
 use crate::NodeId;
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ pub(crate) struct InboundNode {
 
 impl Inbounds {
     /// Returns the address of another live process that is connected with the identity of `newcomer`.
-    fn live_duplicate_of(&self, newcomer: &Newcomer, suspect_after_us: u64) -> Option<String> {
+    fn live_duplicate_of(&self, newcomer: &JoiningNode, suspect_after_us: u64) -> Option<String> {
         let now = Instant::now();
         let members = self.members.lock();
         let of_node = (newcomer.node_id, Lane::Small)..=(newcomer.node_id, Lane::Large);
@@ -68,7 +68,7 @@ impl Inbounds {
     /// have unanswered requests.
     fn enter(
         &self,
-        newcomer: &Newcomer,
+        newcomer: &JoiningNode,
         is_secured: bool,
         lane: Lane,
         inbound: &Arc<Inbound>,
@@ -219,7 +219,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     };
     drop(stranger);
     let (newcomer, lane) = (greeted.newcomer.clone(), greeted.lane);
-    let is_secured = greeted.proven != Proven::Nothing;
+    let is_secured = greeted.proven != PeerProof::Nothing;
     let driver = InboundDriver::new(Arc::clone(&context), greeted);
     let fault = if newcomer.is_guest {
         let Some(_guest) = CountedConnection::take(&inbounds.guests_count, limits.guests_max)
@@ -274,7 +274,7 @@ impl Drop for Leaving<'_> {
 
 impl Context {
     /// Refuses a node with the identity of another live process, and this node itself.
-    pub(super) fn check_identity(&self, newcomer: &Newcomer) -> Result<(), Refusal> {
+    pub(super) fn check_identity(&self, newcomer: &JoiningNode) -> Result<(), Refusal> {
         let own = &self.settings;
         if newcomer.node_id == own.node_id && newcomer.boot_id == own.boot_id {
             let text =

@@ -60,8 +60,8 @@ pub use plain_links::{PlainLink, PlainLinks};
 pub use replies::{Answered, LateFailureListener, Replies, Reply};
 pub use responder::Responder;
 pub(crate) use security::LinkKeys;
-pub use security::{InternodeTlsMode, JoinProof, LinkSecurity, Proven};
-pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
+pub use security::{InternodeTlsMode, JoinProof, LinkSecurity, PeerProof};
+pub use service::{Admission, IncomingRequest, JoiningNode, NotAdmitted, Service};
 pub use settings::{InternodeSettings, JitterSeed, Limits, NodeClock};
 pub use statistics::{MethodCounts, PeerStatistics, ServiceStatistics, Traffic};
 

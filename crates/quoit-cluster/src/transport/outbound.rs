@@ -9,7 +9,7 @@ use super::lane::LaneState;
 use super::outbox::{FailedWrite, Urgency};
 use super::peer::Peer;
 use super::read_room;
-use super::security::Proven;
+use super::security::PeerProof;
 use super::settings::InternodeSettings;
 use bytes::BytesMut;
 use quoit_number::saturating_u64;
@@ -75,7 +75,7 @@ impl<'a> OutboundDriver<'a> {
         };
         let lane = peer.lane(lane);
         let failed_write = match greeted.proven {
-            Proven::Nothing => FailedWrite::SendsNothing,
+            PeerProof::Nothing => FailedWrite::SendsNothing,
             _ => FailedWrite::MaySend,
         };
         let Greeted { frame_bytes_max, window, .. } = greeted;

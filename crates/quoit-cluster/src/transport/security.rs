@@ -65,7 +65,7 @@ impl InternodeTlsMode {
 
 /// Proof that the other side of a connection has given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proven {
+pub enum PeerProof {
     /// No proof, because the connection has no TLS.
     Nothing,
     /// It is this node, according to a certificate of the cluster's authority.
@@ -273,10 +273,10 @@ impl LinkSecurity {
         &self,
         mut stream: Stream,
         remote: &str,
-    ) -> Result<(Stream, Proven), Fault> {
+    ) -> Result<(Stream, PeerProof), Fault> {
         let mode = self.mode();
         if mode == InternodeTlsMode::Plain {
-            return Ok((stream, Proven::Nothing));
+            return Ok((stream, PeerProof::Nothing));
         }
         let keys = self.keys();
         if mode == InternodeTlsMode::Both {
@@ -286,7 +286,7 @@ impl LinkSecurity {
             stream.reader = Box::new(seen.chain(stream.reader));
             if first != TLS_HANDSHAKE {
                 self.note_plain(remote, None);
-                return Ok((stream, Proven::Nothing));
+                return Ok((stream, PeerProof::Nothing));
             }
         }
         let keys = keys.ok_or(Fault::NoCertificate)?;
@@ -296,9 +296,9 @@ impl LinkSecurity {
         let stream = accepting.await.map_err(|fault| Fault::Tls(failure_words(&fault)))?;
         let proof = keys.trust.proof(stream.get_ref().1.peer_certificates());
         let proven = match proof {
-            Some(LinkProof::Node(node)) => Proven::Node(identity(&node)?),
-            Some(LinkProof::Token(id)) => Proven::Token(id),
-            Some(LinkProof::Secret) => Proven::Secret,
+            Some(LinkProof::Node(node)) => PeerProof::Node(identity(&node)?),
+            Some(LinkProof::Token(id)) => PeerProof::Token(id),
+            Some(LinkProof::Secret) => PeerProof::Secret,
             None => return Err(Fault::Tls("it has proved nothing".into())),
         };
         Ok((Stream::from_whole(stream), proven))
@@ -350,17 +350,17 @@ fn host_of(address: &str) -> &str {
 pub(super) async fn secured(
     config: Arc<ClientConfig>,
     stream: Stream,
-) -> Result<(Stream, Proven), Fault> {
+) -> Result<(Stream, PeerProof), Fault> {
     let Stream { reader, writer } = stream;
     let connecting =
         TlsConnector::from(config).connect(node_server_name(), tokio::io::join(reader, writer));
     let stream = connecting.await.map_err(|fault| Fault::Tls(failure_words(&fault)))?;
     let shown = peer_certificate(stream.get_ref().1.peer_certificates());
     let proven = match shown.as_ref().and_then(node_of) {
-        Some(node) => Proven::Node(identity(node)?),
+        Some(node) => PeerProof::Node(identity(node)?),
         // A certificate without a node's identity is that of the shared secret. The handshake has checked
         // its key.
-        None => Proven::Secret,
+        None => PeerProof::Secret,
     };
     Ok((Stream::from_whole(stream), proven))
 }
@@ -376,12 +376,12 @@ fn identity(node: &str) -> Result<NodeId, Fault> {
 
 impl Services {
     /// Returns the kind of caller on a connection with this proof.
-    pub(super) const fn caller(proven: Proven, is_guest: bool) -> super::service::Caller {
+    pub(super) const fn caller(proven: PeerProof, is_guest: bool) -> super::service::Caller {
         use super::service::Caller;
         match proven {
-            Proven::Token(_) | Proven::Secret => Caller::Joiner,
-            Proven::Nothing | Proven::Node(_) if is_guest => Caller::Guest,
-            Proven::Nothing | Proven::Node(_) => Caller::Member,
+            PeerProof::Token(_) | PeerProof::Secret => Caller::Joiner,
+            PeerProof::Nothing | PeerProof::Node(_) if is_guest => Caller::Guest,
+            PeerProof::Nothing | PeerProof::Node(_) => Caller::Member,
         }
     }
 }

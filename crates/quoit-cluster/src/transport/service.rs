@@ -1,7 +1,7 @@
 //! Services for the methods of requests, and admission of nodes.
 
 use super::responder::Responder;
-use super::security::Proven;
+use super::security::PeerProof;
 use crate::NodeId;
 use bytes::Bytes;
 use quoit_wire::internode::VersionRange;
@@ -23,7 +23,7 @@ pub struct IncomingRequest {
     /// True if the node is a guest, whose membership was not checked.
     pub is_guest: bool,
     /// Proof of the connection on which the request came.
-    pub proven: Proven,
+    pub proven: PeerProof,
 }
 
 /// Serves requests.
@@ -36,7 +36,7 @@ pub trait Service: Send + Sync {
 
 /// A node that asks to be admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Newcomer {
+pub struct JoiningNode {
     /// Its identity.
     pub node_id: NodeId,
     /// Its name.
@@ -69,7 +69,7 @@ pub trait Admission: Send + Sync {
     /// # Errors
     ///
     /// [`NotAdmitted`] with the text for the node's operator.
-    fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted>;
+    fn admit(&self, newcomer: &JoiningNode) -> Result<(), NotAdmitted>;
 
     /// Called for each connection, inbound or outbound, guests included: checks that the node at the other
     /// end understands the messages of the cluster. Must not block.
@@ -77,7 +77,7 @@ pub trait Admission: Send + Sync {
     /// # Errors
     ///
     /// [`NotAdmitted`] with the text for the node's operator.
-    fn check_versions(&self, _other: &Newcomer) -> Result<(), NotAdmitted> {
+    fn check_versions(&self, _other: &JoiningNode) -> Result<(), NotAdmitted> {
         Ok(())
     }
 }

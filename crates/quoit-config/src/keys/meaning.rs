@@ -8,7 +8,7 @@ const ALIASES: &[(&str, &str)] =
     &[("log.console.level", "log.level"), ("logger.level", "log.level")];
 
 /// Classification of a name in a configuration file.
-pub enum Meaning {
+pub enum KeyMatch {
     /// A key that has an effect.
     Key(&'static Key),
     /// A key of Riak that has no effect.
@@ -18,20 +18,20 @@ pub enum Meaning {
 }
 
 /// Looks a name up.
-pub fn meaning(name: &str) -> Meaning {
+pub fn meaning(name: &str) -> KeyMatch {
     if let Some((_, here)) = ALIASES.iter().find(|(riak, _)| *riak == name) {
         return meaning(here);
     }
     if let Some(key) = keys().find(|key| KeyPattern(key.name).matches(name)) {
-        return Meaning::Key(key);
+        return KeyMatch::Key(key);
     }
     if let Some((_, of_engine)) = of_named_engine(name) {
         return match meaning(of_engine) {
-            Meaning::Unknown(_) => Meaning::Unknown(nearest(name)),
+            KeyMatch::Unknown(_) => KeyMatch::Unknown(nearest(name)),
             known => known,
         };
     }
-    if is_riaks(name) { Meaning::RiakOnly } else { Meaning::Unknown(nearest(name)) }
+    if is_riaks(name) { KeyMatch::RiakOnly } else { KeyMatch::Unknown(nearest(name)) }
 }
 
 /// Prefixes of the keys that can be set for one of several engines.
@@ -118,22 +118,22 @@ mod tests {
 
     #[test]
     fn a_part_of_a_name_may_be_chosen() {
-        assert!(matches!(meaning("listener.http.internal"), Meaning::Key(_)));
-        assert!(matches!(meaning("listener.http"), Meaning::Unknown(_)));
+        assert!(matches!(meaning("listener.http.internal"), KeyMatch::Key(_)));
+        assert!(matches!(meaning("listener.http"), KeyMatch::Unknown(_)));
     }
 
     #[test]
     fn engines_with_names_have_the_settings_of_their_kind() {
-        let Meaning::Key(key) = meaning("multi_backend.fast.leveldb.compression") else {
+        let KeyMatch::Key(key) = meaning("multi_backend.fast.leveldb.compression") else {
             panic!("a setting of leveldb");
         };
         assert_eq!(key.name, "leveldb.compression");
         let ignored = meaning("multi_backend.fast.bitcask.data_root");
-        assert!(matches!(ignored, Meaning::RiakOnly));
+        assert!(matches!(ignored, KeyMatch::RiakOnly));
         for name in
             ["multi_backend.fast.ring_size", "multi_backend.fast", "multi_backend..bitcask.x"]
         {
-            assert!(matches!(meaning(name), Meaning::Unknown(_)), "{name}");
+            assert!(matches!(meaning(name), KeyMatch::Unknown(_)), "{name}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("ttaaefs_scpe", "ttaaefs_scope"),
             ("cluster.job.riak_kv.list_keyz", "cluster.job.riak_kv.list_keys"),
         ] {
-            let Meaning::Unknown(near) = meaning(wrong) else { panic!("{wrong} is no key") };
+            let KeyMatch::Unknown(near) = meaning(wrong) else { panic!("{wrong} is no key") };
             assert_eq!(near.as_deref(), Some(right), "{wrong}");
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     fn keys_of_riak_without_a_meaning_are_known() {
         for name in ["anti_entropy.tree.expiry", "erlang.max_ports", "tictacaae_rangeboost", "sasl"]
         {
-            assert!(matches!(meaning(name), Meaning::RiakOnly), "{name}");
+            assert!(matches!(meaning(name), KeyMatch::RiakOnly), "{name}");
         }
     }
 }

@@ -292,7 +292,7 @@ pub fn broken_promise(setting: KeyValue<'_>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Meaning, keys, meaning};
+    use crate::{KeyMatch, keys, meaning};
 
     #[test]
     fn no_key_of_riak_without_effect_is_one_that_has_an_effect() {
@@ -301,7 +301,7 @@ mod tests {
         }
         for name in riak_keys() {
             let said = meaning(name);
-            assert!(matches!(said, Meaning::RiakOnly), "{name}");
+            assert!(matches!(said, KeyMatch::RiakOnly), "{name}");
         }
     }
 

@@ -9,7 +9,7 @@ mod store;
 pub use security::BrokenPromise;
 pub use several::NamedStorage;
 
-use crate::keys::meaning::{Meaning, meaning, of_named_engine};
+use crate::keys::meaning::{KeyMatch, meaning, of_named_engine};
 use crate::keys::riak_keys::{KeyValue, broken_promise};
 use crate::keys::{Key, keys};
 use crate::parse::{self, ConfigLine, Entry, Origin, ParseError};
@@ -181,8 +181,8 @@ pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
 impl Settings {
     fn take(&mut self, entry: Entry) -> Result<(), ConfigError> {
         match meaning(&entry.key) {
-            Meaning::RiakOnly => self.ignored.push(entry),
-            Meaning::Unknown(nearest) => {
+            KeyMatch::RiakOnly => self.ignored.push(entry),
+            KeyMatch::Unknown(nearest) => {
                 if nearest.is_none()
                     && let Origin::Environment(name) = entry.origin
                 {
@@ -201,7 +201,7 @@ impl Settings {
                 );
                 return Err(ConfigError::UnknownKey { origin: entry.origin, key: entry.key, hint });
             }
-            Meaning::Key(key) => {
+            KeyMatch::Key(key) => {
                 check(key, &entry)?;
                 let is_chosen = key.name.contains('$') || of_named_engine(&entry.key).is_some();
                 let name = if is_chosen { entry.key.as_str() } else { key.name };

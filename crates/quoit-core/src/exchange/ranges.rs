@@ -36,7 +36,7 @@ use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::ranges::{
     CompareRanges, METHOD_COMPARE_RANGES, METHOD_READ_RANGES, METHOD_TAKE_RANGES, RangesCompared,
-    RangesOf, RangesRead, RangesTaken, ReadRanges, TakeRanges,
+    RangesRead, RangesTaken, ReadRanges, RecordRanges, TakeRanges,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,7 +113,7 @@ struct ComparedCopies<'p> {
 }
 
 impl ComparedCopies<'_> {
-    fn of(&self, region: &Region) -> RangesOf {
+    fn of(&self, region: &Region) -> RecordRanges {
         let (key, partition) = (self.own.key.clone(), u32::from(self.own.partition.0));
         let layout_version = match self.with {
             Counterpart::Member { layout_version, .. } => layout_version,
@@ -123,12 +123,12 @@ impl ComparedCopies<'_> {
     }
 
     /// Returns the message part that names ranges of one field, or of the record if the path is empty.
-    fn of_field(&self, path: &[FieldName], ranges: Vec<HashRange>) -> RangesOf {
+    fn of_field(&self, path: &[FieldName], ranges: Vec<HashRange>) -> RecordRanges {
         if path.is_empty() {
             return self.of(&Region::from(ranges));
         }
         let fields = vec![ranges_in_field(path, &ranges)];
-        RangesOf { fields, ..self.of(&Region::default()) }
+        RecordRanges { fields, ..self.of(&Region::default()) }
     }
 
     async fn call<A: Message + Default>(

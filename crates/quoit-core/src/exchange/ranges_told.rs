@@ -17,7 +17,7 @@ use quoit_model::data_type::FieldName;
 use quoit_model::data_type::pages::{HashRange, RangeCopy, Region};
 use quoit_model::key::KeyRef;
 use quoit_wire::internode::ranges::{
-    CompareRanges, RangesCompared, RangesOf, RangesRead, RangesTaken, ReadRanges, TakeRanges,
+    CompareRanges, RangesCompared, RangesRead, RangesTaken, ReadRanges, RecordRanges, TakeRanges,
 };
 use std::sync::Arc;
 
@@ -102,14 +102,14 @@ impl AntiEntropy {
 
 impl AntiEntropy {
     /// Returns the copy that a request is about.
-    fn copy_of(&self, of: &RangesOf) -> Result<OwnCopy, Refusal> {
+    fn copy_of(&self, of: &RecordRanges) -> Result<OwnCopy, Refusal> {
         let partition = self.local.place(&of.key, of.partition)?.at().partition;
         let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         Ok(OwnCopy { records, blocking, key: of.key.clone(), partition })
     }
 
     /// Returns the copy that a request is about, and the region.
-    fn asked_for(&self, of: &RangesOf) -> Result<(OwnCopy, Region), Refusal> {
+    fn asked_for(&self, of: &RecordRanges) -> Result<(OwnCopy, Region), Refusal> {
         let region = read_region(of).ok_or_else(no_ranges)?;
         Ok((self.copy_of(of)?, region))
     }

@@ -7,7 +7,7 @@ use quoit_model::data_type::FieldName;
 use quoit_model::data_type::pages::{
     COMPARED_RANGE_COUNT_MAX, HashRange, Region, SENT_RANGE_COUNT_MAX,
 };
-use quoit_wire::internode::ranges::{RangesInField, RangesOf};
+use quoit_wire::internode::ranges::{FieldRanges, RecordRanges};
 
 /// Returns the message part that names a region of a record.
 pub(super) fn region_message(
@@ -15,8 +15,8 @@ pub(super) fn region_message(
     partition: u32,
     layout_version: u64,
     region: &Region,
-) -> RangesOf {
-    let mut of = RangesOf { key, partition, layout_version, ..RangesOf::default() };
+) -> RecordRanges {
+    let mut of = RecordRanges { key, partition, layout_version, ..RecordRanges::default() };
     region.each(&mut |path, ranges| match path {
         [] => of.ranges = numbers(ranges),
         path => of.fields.push(ranges_in_field(path, ranges)),
@@ -25,8 +25,8 @@ pub(super) fn region_message(
 }
 
 /// Returns the message part that names ranges of the items of a field.
-pub(super) fn ranges_in_field(path: &[FieldName], ranges: &[HashRange]) -> RangesInField {
-    RangesInField { path: path_message(path), ranges: numbers(ranges) }
+pub(super) fn ranges_in_field(path: &[FieldName], ranges: &[HashRange]) -> FieldRanges {
+    FieldRanges { path: path_message(path), ranges: numbers(ranges) }
 }
 
 fn numbers(ranges: &[HashRange]) -> Vec<u64> {
@@ -34,7 +34,7 @@ fn numbers(ranges: &[HashRange]) -> Vec<u64> {
 }
 
 /// Reads the region that a message names; `None` if the message is malformed or has too many ranges.
-pub(super) fn read_region(of: &RangesOf) -> Option<Region> {
+pub(super) fn read_region(of: &RecordRanges) -> Option<Region> {
     let in_fields = of.fields.iter().map(|field| field.ranges.len()).sum::<usize>();
     if of.ranges.len() + in_fields > SENT_RANGE_COUNT_MAX || of.fields.len() > SENT_RANGE_COUNT_MAX
     {
@@ -50,7 +50,7 @@ pub(super) fn read_region(of: &RangesOf) -> Option<Region> {
 
 /// Reads the path of the field, which is empty for the record itself, and the ranges that a message asks
 /// to compare; `None` if the message is malformed or has too many ranges.
-pub(super) fn read_compared(of: &RangesOf) -> Option<(Vec<FieldName>, Vec<HashRange>)> {
+pub(super) fn read_compared(of: &RecordRanges) -> Option<(Vec<FieldName>, Vec<HashRange>)> {
     let (path, ranges) = match &of.fields[..] {
         [] => (Vec::new(), HashRange::in_order(&of.ranges)?),
         [field] if of.ranges.is_empty() => read_field(field)?,
@@ -59,7 +59,7 @@ pub(super) fn read_compared(of: &RangesOf) -> Option<(Vec<FieldName>, Vec<HashRa
     (ranges.len() <= COMPARED_RANGE_COUNT_MAX).then_some((path, ranges))
 }
 
-fn read_field(field: &RangesInField) -> Option<(Vec<FieldName>, Vec<HashRange>)> {
+fn read_field(field: &FieldRanges) -> Option<(Vec<FieldName>, Vec<HashRange>)> {
     let path = read_path(&field.path).filter(|path| !path.is_empty())?;
     Some((path, HashRange::in_order(&field.ranges)?))
 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn ranges_that_are_none_are_refused() {
         let good = ranges_in_field(&[field("s", FieldKind::Set)], &[range(2)]);
-        let of = |fields, ranges| RangesOf { fields, ranges, ..RangesOf::default() };
+        let of = |fields, ranges| RecordRanges { fields, ranges, ..RecordRanges::default() };
         assert!(read_region(&of(vec![good.clone()], vec![1])).is_some());
         let compared = read_compared(&of(vec![good.clone()], Vec::new()));
         assert_eq!(compared, Some((vec![field("s", FieldKind::Set)], vec![range(2)])));
@@ -108,13 +108,13 @@ mod tests {
         let no_kind = FieldStep { name: Bytes::new(), kind: 5 };
         let deep = vec![good.path[0].clone(); MAP_DEPTH_MAX + 1];
         for bad in [
-            RangesInField { path: Vec::new(), ..good.clone() },
-            RangesInField { path: vec![no_kind], ..good.clone() },
-            RangesInField { path: vec![flag], ..good.clone() },
-            RangesInField { path: vec![good.path[0].clone(); 2], ..good.clone() },
-            RangesInField { path: deep, ..good.clone() },
-            RangesInField { ranges: vec![3, 2], ..good.clone() },
-            RangesInField { ranges: vec![2; SENT_RANGE_COUNT_MAX + 1], ..good },
+            FieldRanges { path: Vec::new(), ..good.clone() },
+            FieldRanges { path: vec![no_kind], ..good.clone() },
+            FieldRanges { path: vec![flag], ..good.clone() },
+            FieldRanges { path: vec![good.path[0].clone(); 2], ..good.clone() },
+            FieldRanges { path: deep, ..good.clone() },
+            FieldRanges { ranges: vec![3, 2], ..good.clone() },
+            FieldRanges { ranges: vec![2; SENT_RANGE_COUNT_MAX + 1], ..good },
         ] {
             assert!(read_region(&of(vec![bad], vec![1])).is_none());
         }

@@ -16,7 +16,7 @@ use crate::stats::Counter;
 use prost::Message;
 use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::Partition;
-use quoit_store::engine::{DataPlace, Verified};
+use quoit_store::engine::{DataLocation, Verified};
 use quoit_store::index::Tag;
 use quoit_wire::internode::exchange::{METHOD_PULL, Pull, Pulled};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ impl AntiEntropy {
         if bytes_per_sec == 0 {
             return;
         }
-        let mut place: Option<DataPlace> = None;
+        let mut place: Option<DataLocation> = None;
         loop {
             if place.is_none() {
                 // Where there is some damage, there may be more.

@@ -2,7 +2,7 @@
 
 use super::JobError;
 use super::Jobs;
-use crate::coordinator::in_place::{ShownInPlace, ShownObject};
+use crate::coordinator::in_place::{ReadInPlace, ShownObject};
 use crate::coordinator::started::StartedRead;
 use crate::error::RequestError;
 use crate::map_work::{ForScript, apply};
@@ -156,8 +156,8 @@ fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace
     };
     // Errors are ignored here. The later read fails with the same error and reports it.
     match jobs.coordinator.get_in_place(input.key_ref(), &options, show) {
-        Ok(Some(ShownInPlace::Answer(found))) => found,
-        Ok(Some(ShownInPlace::Started(started))) => Some(InPlace::Started(started)),
+        Ok(Some(ReadInPlace::Answer(found))) => found,
+        Ok(Some(ReadInPlace::Started(started))) => Some(InPlace::Started(started)),
         _ => None,
     }
 }

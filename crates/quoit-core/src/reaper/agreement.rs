@@ -35,7 +35,7 @@ use quoit_planted::planted;
 use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{
-    AgreedTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
+    HeldTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -296,7 +296,7 @@ impl Reaper {
         let deadline = Instant::now() + CALL_TIMEOUT;
         let mut answers = BTreeMap::new();
         while let Ok(Some((node, answer))) = timeout_at(deadline, replies.next()).await {
-            if let Ok(Ok(answer)) = answer.map(|reply| AgreedTombstones::decode(reply.header)) {
+            if let Ok(Ok(answer)) = answer.map(|reply| HeldTombstones::decode(reply.header)) {
                 answers.insert(node, answer.agreed);
             }
         }

@@ -25,7 +25,7 @@ mod serve;
 mod waits;
 
 pub use retirement::ReapRecordBlockers;
-pub use waits::TombstonesHeldUp;
+pub use waits::ReapingBlockers;
 
 use crate::coordinator::Coordinator;
 use crate::delivery::RecordDelivery;

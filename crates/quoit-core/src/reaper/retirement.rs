@@ -24,7 +24,7 @@ use prost::Message;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder, State};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
-use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED, Unsettled};
+use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED, UnsettledPartitions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -193,7 +193,9 @@ impl Reaper {
         }
         let gather = async {
             while let Some((tag, answer)) = replies.next().await {
-                if let Ok(Ok(answer)) = answer.map(|reply| Unsettled::decode(reply.header)) {
+                if let Ok(Ok(answer)) =
+                    answer.map(|reply| UnsettledPartitions::decode(reply.header))
+                {
                     answers.insert(asked[usize::from(tag)], answer);
                 }
             }
@@ -217,7 +219,7 @@ impl Reaper {
     }
 
     /// Notes which members delay the retirement, for operators.
-    fn note_held_up(&self, state: &State, answers: &BTreeMap<NodeId, Unsettled>) {
+    fn note_held_up(&self, state: &State, answers: &BTreeMap<NodeId, UnsettledPartitions>) {
         let reaped = self.replica.reap_records.partitions();
         let mut held_up = ReapRecordBlockers::default();
         for member in state.members().iter() {
@@ -246,10 +248,10 @@ impl Reaper {
     }
 
     /// Returns this node's answer to the question for unsettled partitions.
-    fn unsettled_report(&self, ask: AskUnsettled) -> Unsettled {
+    fn unsettled_report(&self, ask: AskUnsettled) -> UnsettledPartitions {
         let (told, now_us) = (self.delivery.unsettled_since(ask.since), self.local.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));
-        Unsettled {
+        UnsettledPartitions {
             process: self.tombstones.started_us,
             number: told.number,
             state_version: told.state_version,
@@ -260,8 +262,8 @@ impl Reaper {
     }
 }
 
-fn link_progress((node, answer): (&NodeId, &Unsettled)) -> (NodeId, LinkProgress) {
-    let Unsettled { now_us, links_behind_us: behind_since_us, .. } = *answer;
+fn link_progress((node, answer): (&NodeId, &UnsettledPartitions)) -> (NodeId, LinkProgress) {
+    let UnsettledPartitions { now_us, links_behind_us: behind_since_us, .. } = *answer;
     (*node, LinkProgress { now_us, behind_since_us })
 }
 

@@ -21,9 +21,7 @@ use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordAt};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::reap::{
-    AgreedTombstones, Hold, Reap, ReapedTaken, TakeReaped, Tombstone,
-};
+use quoit_wire::internode::reap::{HeldTombstones, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
 use std::sync::Arc;
 
 impl Reaper {
@@ -63,9 +61,7 @@ impl Reaper {
         let blocking = self.local.settings.blocking;
         tokio::spawn(async move {
             match blocking.aside(move || Ok(step(&self))).await {
-                Ok(Ok(agreed)) => {
-                    reply.send(&AgreedTombstones { agreed: agreed.into_bytes() }, b"")
-                }
+                Ok(Ok(agreed)) => reply.send(&HeldTombstones { agreed: agreed.into_bytes() }, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Reasons for which tombstones of a node that are due are not reaped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TombstonesHeldUp {
+pub struct ReapingBlockers {
     /// Names of members that hold partitions and can't be reached. The tombstones of their partitions
     /// stay.
     pub away: Vec<Arc<str>>,
@@ -21,9 +21,9 @@ impl Reaper {
     /// Returns the reasons for which this node's tombstones stay. There are no reasons if it has no
     /// tombstones.
     #[must_use]
-    pub fn tombstones_held_up(&self) -> TombstonesHeldUp {
+    pub fn tombstones_held_up(&self) -> ReapingBlockers {
         if self.local.engine.stats().tombstone_count == 0 {
-            return TombstonesHeldUp::default();
+            return ReapingBlockers::default();
         }
         let state = self.local.state();
         let layouts = state.layouts();
@@ -37,7 +37,7 @@ impl Reaper {
             holds(member) && member.id != own && self.local.reachable(member.id).is_none()
         };
         let has_lost = |member: &Member| layouts.lost_copies().any(|(_, node)| node == member.id);
-        TombstonesHeldUp {
+        ReapingBlockers {
             away: names(&is_away),
             incomplete: names(&has_lost),
             partitions_move: layouts.is_moving(),

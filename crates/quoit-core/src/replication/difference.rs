@@ -20,7 +20,7 @@ pub enum DifferenceDirection {
 
 /// The only cluster that has a record, with the record's clock there in the form that clients get.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum OnlyIn {
+pub enum ClusterWithRecord {
     /// This cluster.
     Here(Bytes),
     /// The other cluster.
@@ -37,7 +37,7 @@ pub struct Difference {
     /// Time of the last write of the newer version, microseconds since 1970.
     pub modified_us: u64,
     /// The only cluster that has it; `None` if both have it.
-    pub only_in: Option<OnlyIn>,
+    pub only_in: Option<ClusterWithRecord>,
 }
 
 /// The records in which two clusters differ, sorted by name.
@@ -55,8 +55,8 @@ pub fn differences(here: Vec<ComparedRecord>, there: Vec<ComparedRecord>) -> Vec
         let modified = [ours, theirs].into_iter().flatten().map(|record| record.modified_us);
         let modified_us = modified.max().unwrap_or(0);
         let only_in = match (ours, theirs) {
-            (Some(only), None) => Some(OnlyIn::Here(only.clock.clone())),
-            (None, Some(only)) => Some(OnlyIn::There(only.clock.clone())),
+            (Some(only), None) => Some(ClusterWithRecord::Here(only.clock.clone())),
+            (None, Some(only)) => Some(ClusterWithRecord::There(only.clock.clone())),
             _ => None,
         };
         Some(Difference { key: key.clone(), direction, modified_us, only_in })

@@ -30,7 +30,7 @@ pub use compare::{
 };
 pub use conflicts::BucketConflicts;
 pub use copy::{CopiedPage, CopiedRecord};
-pub use difference::{Difference, DifferenceDirection, OnlyIn, differences};
+pub use difference::{ClusterWithRecord, Difference, DifferenceDirection, differences};
 pub use fetch::{BatchBounds, QueueWait, QueuedObject, QueuedValue};
 pub use operators::ReplicationOperator;
 pub use rebase::{DeletesOutcome, RecordVersion};

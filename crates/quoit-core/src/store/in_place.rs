@@ -2,7 +2,7 @@
 
 use super::ReplicatedStore;
 use crate::coordinator::confirm::{Confirmation, UnconfirmedRead};
-use crate::coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
+use crate::coordinator::in_place::{Pending, PlainWrite, ReadInPlace, ShownObject};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use quoit_model::key::KeyRef;
@@ -20,7 +20,7 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<ShownObject<'_>>) -> T,
-    ) -> Result<Option<ShownInPlace<T>>, RequestError> {
+    ) -> Result<Option<ReadInPlace<T>>, RequestError> {
         self.coordinator.get_in_place(key, options, show)
     }
 

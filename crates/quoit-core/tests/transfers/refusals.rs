@@ -4,7 +4,7 @@ use quoit_cluster::{CallError, Lane};
 use quoit_core::TransferLimits;
 use quoit_wire::internode::data::{REFUSED_MALFORMED, REFUSED_STALE_LAYOUT};
 use quoit_wire::internode::reap::{
-    AgreedTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
+    HeldTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
 };
 use quoit_wire::internode::transfer::{
     Complete, Completed, Deliver, DeliveredRecord, METHOD_COMPLETE, METHOD_DELIVER, METHOD_OFFER,
@@ -88,7 +88,7 @@ async fn a_record_that_was_written_again_is_not_reaped_and_gets_no_reap_record()
     };
     let reap = Reap { layout_version, tombstones: vec![tombstone] };
     let answer = call(&cluster, METHOD_REAP, &reap).await.unwrap();
-    let agreed = AgreedTombstones::decode(answer).unwrap().agreed;
+    let agreed = HeldTombstones::decode(answer).unwrap().agreed;
     assert_eq!(agreed[0], 0, "the tombstone is not gone, but replaced");
     assert_eq!(cluster.store(2).reap_record_stats().count, 0);
     assert!(cluster.holders("key 0").contains(&id(2)));

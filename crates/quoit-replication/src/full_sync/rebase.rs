@@ -8,7 +8,7 @@
 use super::other_cluster::OtherCluster;
 use super::report::FullSyncReport;
 use super::walk::FullSyncError;
-use quoit_core::{DeletesOutcome, Difference, OnlyIn, RecordVersion, ReplicatedStore};
+use quoit_core::{ClusterWithRecord, DeletesOutcome, Difference, RecordVersion, ReplicatedStore};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -84,8 +84,8 @@ impl RebasePlan {
         let (mut deleted, mut left) = (Vec::new(), Vec::new());
         for each in found {
             let clock = match (self.from, &each.only_in) {
-                (RebaseFrom::Here, Some(OnlyIn::There(clock)))
-                | (RebaseFrom::There, Some(OnlyIn::Here(clock))) => Some(clock.clone()),
+                (RebaseFrom::Here, Some(ClusterWithRecord::There(clock)))
+                | (RebaseFrom::There, Some(ClusterWithRecord::Here(clock))) => Some(clock.clone()),
                 _ => None,
             };
             match clock.filter(|_| each.modified_us <= self.modified_until_us) {
@@ -113,10 +113,10 @@ mod tests {
         };
         let clock = Bytes::from_static(b"clock");
         let found = vec![
-            difference("here", 5, Some(OnlyIn::Here(clock.clone()))),
-            difference("there", 5, Some(OnlyIn::There(clock.clone()))),
+            difference("here", 5, Some(ClusterWithRecord::Here(clock.clone()))),
+            difference("there", 5, Some(ClusterWithRecord::There(clock.clone()))),
             difference("both", 5, None),
-            difference("new there", 11, Some(OnlyIn::There(clock))),
+            difference("new there", 11, Some(ClusterWithRecord::There(clock))),
         ];
         let split = |from| {
             let plan = RebasePlan { from, modified_until_us: 10, is_dry_run: false };

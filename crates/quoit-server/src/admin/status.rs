@@ -6,7 +6,7 @@ use super::names::{self, NamePattern};
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
 use crate::memory::MemoryFigures;
-use quoit_core::{DeleteMode, ReplicatedStore, TombstonesHeldUp};
+use quoit_core::{DeleteMode, ReapingBlockers, ReplicatedStore};
 use quoit_number::whole;
 use quoit_store::engine::EngineStats;
 use quoit_tls::Instant;
@@ -91,7 +91,7 @@ pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
 }
 
 /// The members that keep tombstones from being reaped.
-pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
+pub(super) fn tombstones(held_up: &ReapingBlockers) -> Value {
     json!({
         "away": texts(&held_up.away),
         "incomplete": texts(&held_up.incomplete),
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn members_that_keep_tombstones_are_named() {
-        let held_up = TombstonesHeldUp {
+        let held_up = ReapingBlockers {
             away: vec!["b@h".into()],
             partitions_move: true,
-            ..TombstonesHeldUp::default()
+            ..ReapingBlockers::default()
         };
         let empty = Vec::<String>::new();
         let shown = json!({

@@ -13,7 +13,7 @@ use super::response::{MULTIPART, ReplyForm, TEXT, reply};
 use super::route::RecordName;
 use crate::long_work::ObjectRead;
 use crate::memory::READ_COPIES;
-use quoit_core::{Confirmation, ReadOptions, ShownInPlace, ShownObject, StartedRead};
+use quoit_core::{Confirmation, ReadInPlace, ReadOptions, ShownObject, StartedRead};
 use quoit_model::object::{Object, Sibling};
 use quoit_model::sibling_order::sort_for_clients;
 use quoit_seam::Clock;
@@ -104,9 +104,9 @@ impl HttpConnection {
         })?;
         match shown {
             None => Ok(GetInPlace::Declined),
-            Some(ShownInPlace::Started(started)) => Ok(GetInPlace::Started(started)),
-            Some(ShownInPlace::Answer(answered)) => answered,
-            Some(ShownInPlace::IfConfirmed(answered, unconfirmed)) => {
+            Some(ReadInPlace::Started(started)) => Ok(GetInPlace::Started(started)),
+            Some(ReadInPlace::Answer(answered)) => answered,
+            Some(ReadInPlace::IfConfirmed(answered, unconfirmed)) => {
                 let confirmed = context.store.confirm_read(unconfirmed).await;
                 if !matches!(confirmed, Ok(Confirmation::Same)) {
                     out.truncate(start);

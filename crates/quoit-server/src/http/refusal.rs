@@ -3,7 +3,7 @@
 use super::head::Method;
 use super::response::{HTML, JSON, ReplyForm, TEXT, reply};
 use crate::memory::NoRoom;
-use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
+use quoit_core::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 use quoit_model::data_type::{ApplyError, UpdateError};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -147,8 +147,12 @@ impl From<RequestError> for Refusal {
             RequestError::Unsatisfied { kind, wanted, got } => {
                 (503, format!("{}-value unsatisfied: {got}/{wanted}\n", quorum_name(*kind)))
             }
-            RequestError::Unmet(Unmet::Http | Unmet::Exists) => return Self::Page(412),
-            RequestError::Unmet(Unmet::Modified | Unmet::Missing) => return Self::Page(409),
+            RequestError::Unmet(UnmetCondition::Http | UnmetCondition::Exists) => {
+                return Self::Page(412);
+            }
+            RequestError::Unmet(UnmetCondition::Modified | UnmetCondition::Missing) => {
+                return Self::Page(409);
+            }
             RequestError::Context(_) | RequestError::RemoteContext(_) => {
                 (400, format!("{fault}\n"))
             }

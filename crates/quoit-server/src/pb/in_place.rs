@@ -14,7 +14,7 @@ use crate::security::RequiredPermission;
 use bytes::Bytes;
 use prost::Message;
 use quoit_core::{
-    Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, StartedRead, UnconfirmedRead,
+    Confirmation, Pending, PlainWrite, ReadInPlace, ShownObject, StartedRead, UnconfirmedRead,
     WriteOptions,
 };
 use quoit_model::clock::VersionVector;
@@ -126,7 +126,7 @@ impl PbConnection {
         };
         let Self { context, out, shared, clock_bytes, reservation, .. } = self;
         let start = out.len();
-        let answered: Option<ShownInPlace<Result<(), Fault>>> = context.store.get_in_place(
+        let answered: Option<ReadInPlace<Result<(), Fault>>> = context.store.get_in_place(
             bucket_of(get.bucket_type, get.bucket).key(get.key),
             &options,
             |found| match found {
@@ -163,15 +163,15 @@ impl PbConnection {
                 debug_assert_eq!(out.len(), start, "a declined request has no answer yet");
                 Ok(InPlace::Declined)
             }
-            Some(ShownInPlace::Started(started)) => {
+            Some(ReadInPlace::Started(started)) => {
                 debug_assert_eq!(out.len(), start, "a read that has to wait has no answer yet");
                 Ok(InPlace::Started(StartedGet { started, form }))
             }
-            Some(ShownInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
-            Some(ShownInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
+            Some(ReadInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
+            Some(ReadInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
                 Ok(InPlace::Shown(Shown { unconfirmed, start, form }))
             }
-            Some(ShownInPlace::Answer(Err(fault)) | ShownInPlace::IfConfirmed(Err(fault), _)) => {
+            Some(ReadInPlace::Answer(Err(fault)) | ReadInPlace::IfConfirmed(Err(fault), _)) => {
                 // Otherwise the client would mistake the beginning of an answer for the whole answer.
                 debug_assert_eq!(out.len(), start, "an answer that fails leaves nothing behind");
                 Err(fault)

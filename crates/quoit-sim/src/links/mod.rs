@@ -18,8 +18,8 @@ use crate::run_context::RunContext;
 use crate::violation::{Fault, Violation};
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, ClusterDigests, ClusterQuestion, Difference, DifferenceDirection, FullSyncNumber,
-    OnlyIn, QueueDefinition, QueueFilter, QueuePriority, QueueStatus, ReplicatedStore,
+    ArcRange, ClusterDigests, ClusterQuestion, ClusterWithRecord, Difference, DifferenceDirection,
+    FullSyncNumber, QueueDefinition, QueueFilter, QueuePriority, QueueStatus, ReplicatedStore,
     SourceQueueSettings, SourceQueues, differences,
 };
 use quoit_store::compare::{HashRange, hour_of};
@@ -438,8 +438,8 @@ async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<Clu
 fn told(difference: &Difference) -> String {
     let only = match &difference.only_in {
         None => "",
-        Some(OnlyIn::Here(_)) => ", only here",
-        Some(OnlyIn::There(_)) => ", only there",
+        Some(ClusterWithRecord::Here(_)) => ", only here",
+        Some(ClusterWithRecord::There(_)) => ", only there",
     };
     format!("{} {:?}{only}", difference.key.escape_ascii(), difference.direction)
 }

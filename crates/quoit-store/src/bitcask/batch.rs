@@ -7,7 +7,7 @@ use super::record::{
     RecordKind,
 };
 use super::store::{LogStore, StripeGuard, entry_of, place, take_out};
-use super::synced::SyncedBefore;
+use super::synced::SyncedDistance;
 use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
 use crate::error::StoreError;
 use crate::index::{IndexEntry, PartitionIndex, Tag};
@@ -54,7 +54,7 @@ impl Prepared<'_> {
             key_bytes: self.at.encoded_bytes(),
             value_bytes: length_u32(self.value.len()),
             meta: RecordMeta { n_val_class: self.meta.n_val_class.min(15), ..self.meta },
-            synced: SyncedBefore::UNKNOWN,
+            synced: SyncedDistance::UNKNOWN,
         }
     }
 }
@@ -188,7 +188,7 @@ impl LogStore {
             key_bytes: 0,
             value_bytes: 0,
             meta: RecordMeta::default(),
-            synced: SyncedBefore::UNKNOWN,
+            synced: SyncedDistance::UNKNOWN,
         };
         let check = record::body_check(self.reader.store_id, &[]);
         let appended = self.log.append(&header, check, &mut vec![0; HEADER_BYTES])?;

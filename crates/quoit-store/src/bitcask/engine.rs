@@ -7,7 +7,7 @@ use super::seal::Sealer;
 use super::settings::BitcaskSettings;
 use super::store::LogStore;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, EngineStats, Fetch,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, EngineStats, Fetch,
     IndexPage, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess, RecordAt, RecordMeta,
     RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket,
     Verified,
@@ -229,7 +229,7 @@ impl Maintenance for BitcaskEngine {
         self.store.found_damage.take()
     }
 
-    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+    fn verify(&self, from: Option<DataLocation>, limit_bytes: u64) -> Result<Verified, StoreError> {
         self.store.verify(from, limit_bytes)
     }
 

@@ -2,7 +2,7 @@
 
 use super::keys::ActiveKeys;
 use super::record::{RecordHeader, RecordKind};
-use crate::keyfile::{WriteFacts, WriteKind};
+use crate::keyfile::{KeyWrite, WriteKind};
 use quoit_number::{index, length_u32};
 
 /// Adds the facts about a record that its key file needs.
@@ -12,15 +12,15 @@ pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &RecordHeader, off
         RecordKind::Remove => keys.push(key, &facts_of(header, WriteKind::Remove, offset)),
         RecordKind::DropPartition => {
             let facts = facts_of(header, WriteKind::DropPartition, offset);
-            keys.push(&WriteFacts::DROP_KEY.encoded(), &facts);
+            keys.push(&KeyWrite::DROP_KEY.encoded(), &facts);
         }
         RecordKind::Batch => {}
     }
 }
 
 /// The facts about a record that its key file keeps.
-pub(super) fn facts_of(header: &RecordHeader, kind: WriteKind, offset: u64) -> WriteFacts {
-    WriteFacts {
+pub(super) fn facts_of(header: &RecordHeader, kind: WriteKind, offset: u64) -> KeyWrite {
+    KeyWrite {
         kind,
         identity: header.identity,
         partition: header.partition,

@@ -7,11 +7,11 @@
 //! covers all writes before it.
 //!
 //! Damage of durable records is not a gap: it loses only the damaged records, and the log is not cut. The
-//! two are distinguished by what records ([`SyncedBefore`]) and segments ([`SegmentHeader::previous`]) say
+//! two are distinguished by what records ([`SyncedDistance`]) and segments ([`SegmentHeader::previous`]) say
 //! of the log before them, by key files, by the snapshot, and by `STORE`. Records that were written before
 //! version 4 of `STORE` say nothing of the log before them, so such a log is not cut.
 //!
-//! [`SyncedBefore`]: super::synced::SyncedBefore
+//! [`SyncedDistance`]: super::synced::SyncedBefore
 
 use super::candidates::SegmentFile;
 use super::checkpoint::CheckpointState;

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use crate::file_names::keys_name;
 use crate::keyfile::{
-    KeyFile, KeyFileWriter, KeyMerge, KeyRun, KeyRunBuilder, KeySource, WriteFacts,
+    KeyFile, KeyFileWriter, KeyMerge, KeyRun, KeyRunBuilder, KeySource, KeyWrite,
 };
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
@@ -54,7 +54,7 @@ impl ActiveKeys {
     }
 
     /// Adds a key. Only one thread at a time may add keys.
-    pub(super) fn push(&self, encoded: &[u8], facts: &WriteFacts) {
+    pub(super) fn push(&self, encoded: &[u8], facts: &KeyWrite) {
         let mut chunks = self.chunks.lock();
         let sequence_min = chunks.sequence_min.unwrap_or(u64::MAX).min(facts.sequence);
         chunks.sequence_min = Some(sequence_min);

@@ -5,7 +5,8 @@ use super::read::{DamagedRecord, Entries, LoadedRecord, Lookup, ReadPart};
 use super::store::{LogStore, place_of};
 use crate::buckets::{Keys, Witness};
 use crate::engine::{
-    Access, DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+    Access, DataLocation, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage,
+    listing_place,
 };
 use crate::error::StoreError;
 use crate::expired::after_expiry;
@@ -178,7 +179,7 @@ impl LogStore {
 }
 
 impl Keys for LogStore {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
         let (entries, table) = {
             let index = self.stripe(witness.partition).read();
             let entries: Entries = index.candidates(Tag::of(witness.identity)).collect();
@@ -231,7 +232,11 @@ impl Keys for LogStore {
                 encoded: Bytes::copy_from_slice(merged.entry.encoded),
                 identity: facts.identity,
                 partition: facts.partition,
-                place: DataPlace { engine: 0, segment: merged.segment, offset: facts.offset_bytes },
+                place: DataLocation {
+                    engine: 0,
+                    segment: merged.segment,
+                    offset: facts.offset_bytes,
+                },
             };
             witness.at(|at| listing.skip_bucket(at.key.bucket))?;
             found.push(witness);

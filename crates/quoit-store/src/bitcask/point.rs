@@ -5,7 +5,7 @@ use super::log::Appended;
 use super::read::{DamagedRecord, Entries, Lookup, ReadPart, StoredRecord};
 use super::record::{self, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader, RecordKind};
 use super::store::{HeldRecord, LogStore, entry_of};
-use super::synced::SyncedBefore;
+use super::synced::SyncedDistance;
 use crate::engine::{
     Access, Applied, Before, Change, Decision, Fetch, LargeChange, Record, RecordAt, RecordMeta,
     RecordRef, Shown, Ticket,
@@ -291,7 +291,7 @@ impl LogStore {
             key_bytes: at.encoded_bytes(),
             value_bytes: length_u32(bytes.len() - value_at + rest_bytes),
             meta: RecordMeta { n_val_class: meta.n_val_class.min(15), ..meta },
-            synced: SyncedBefore::UNKNOWN,
+            synced: SyncedDistance::UNKNOWN,
         };
         let appended = match self.append(&header, bytes, rest.as_deref()) {
             // A later change or a merge will store the tombstone.

@@ -9,7 +9,7 @@ use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::file_names::log_name;
 use crate::index::{Location, PartitionIndex, SizeClass};
-use crate::keyfile::{FileCursor, KeyEntry, KeyFile, WriteFacts, WriteKind};
+use crate::keyfile::{FileCursor, KeyEntry, KeyFile, KeyWrite, WriteKind};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::store_opening::StoreId;
 use std::cmp::Reverse;
@@ -73,7 +73,7 @@ impl Rebuild {
     ) -> Result<(), StoreError> {
         let size_bytes = segment.file.size_bytes()?;
         let mut cursor = FileCursor::first(keys)?;
-        let mut writes: Vec<(Vec<u8>, WriteFacts)> = Vec::new();
+        let mut writes: Vec<(Vec<u8>, KeyWrite)> = Vec::new();
         let mut counts = SegmentCounts::default();
         while let Some(KeyEntry { encoded, facts, .. }) = cursor.current() {
             if facts.offset_bytes + u64::from(facts.size_bytes) > size_bytes {
@@ -106,7 +106,7 @@ impl Rebuild {
         Ok(())
     }
 
-    fn add(&mut self, segment: u32, encoded: &[u8], facts: &WriteFacts) {
+    fn add(&mut self, segment: u32, encoded: &[u8], facts: &KeyWrite) {
         self.sequence_max = self.sequence_max.max(facts.sequence);
         let place = usize::from(facts.partition.0);
         let known = (self.partitions.get_mut(place), self.dropped.get_mut(place));

@@ -9,7 +9,7 @@
 //!             4 has index entries
 //! byte 18  2  partition
 //! byte 20  1  n_val class, 0 for a piece of a record
-//! byte 21  1  how much of the log before was durable ([`SyncedBefore`]), 0 = unknown
+//! byte 21  1  how much of the log before was durable ([`SyncedDistance`]), 0 = unknown
 //! byte 22  2  size of the encoded key
 //! byte 24  4  size of the value
 //! byte 28  4  seconds since 1970 when the record expires, 0 = never
@@ -22,7 +22,7 @@
 //! Numbers are little-endian. Both checksums depend on the store's random id, which clients never see. So a
 //! value that was crafted to look like a record is not mistaken for one when the record around it is damaged.
 
-use super::synced::SyncedBefore;
+use super::synced::SyncedDistance;
 use crate::engine::RecordMeta;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::store_opening::StoreId;
@@ -87,7 +87,7 @@ pub struct RecordHeader {
     /// Metadata that the caller stored with the record.
     pub meta: RecordMeta,
     /// Part of the log before this record that was durable when the record was written.
-    pub synced: SyncedBefore,
+    pub synced: SyncedDistance,
 }
 
 impl RecordHeader {
@@ -214,7 +214,7 @@ pub fn decode(bytes: &[u8], position: &Position) -> Option<(RecordHeader, u64)> 
             expires_at_secs: u32_at(bytes, 28),
             indexed: flags & FLAG_INDEXED != 0,
         },
-        synced: SyncedBefore::from_code(bytes[21]),
+        synced: SyncedDistance::from_code(bytes[21]),
     };
     (header.record_bytes() <= RECORD_BYTES_MAX).then(|| (header, u64_at(bytes, 48)))
 }

@@ -5,7 +5,7 @@ use super::store::LogStore;
 use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;
 use crate::store_file::Meta;
-use quoit_seam::{Next, Pace, Unpaced, Worker};
+use quoit_seam::{NeverPauses, Next, Pace, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -89,7 +89,7 @@ impl LogStore {
         self.log.close_active_segment()?;
         self.seal_all()?;
         let checkpointing = self.checkpointing.lock();
-        if let Err(error) = self.checkpoint(&[], &Unpaced) {
+        if let Err(error) = self.checkpoint(&[], &NeverPauses) {
             // The next start reads key files instead, which takes longer and loses nothing.
             tracing::warn!(%error, "no snapshot of the index could be written");
         }

@@ -1,7 +1,7 @@
 //! Settings of the engine.
 
 use crate::durability::Durability;
-use crate::opening::{OpeningWatch, Unwatched};
+use crate::opening::{IgnoredProgress, OpeningWatch};
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 
@@ -115,7 +115,7 @@ impl BitcaskSettings {
             entropy,
             is_expected: false,
             last_opening: None,
-            watch: &Unwatched,
+            watch: &IgnoredProgress,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

@@ -9,7 +9,7 @@ use super::segment::SegmentTable;
 use super::settings::BitcaskSettings;
 use crate::buckets::BucketList;
 use crate::compare::compared_digest;
-use crate::engine::{Access, DataPlace, RecordAt, RecordMeta};
+use crate::engine::{Access, DataLocation, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
 use crate::identity::StoreIdentity;
@@ -228,8 +228,8 @@ pub(super) fn count_dead(table: &SegmentTable, location: Location, class: SizeCl
 }
 
 /// A location in the form that all engines use.
-pub(super) fn place_of(location: Location) -> DataPlace {
-    DataPlace { engine: 0, segment: location.segment(), offset: location.offset_bytes() }
+pub(super) fn place_of(location: Location) -> DataLocation {
+    DataLocation { engine: 0, segment: location.segment(), offset: location.offset_bytes() }
 }
 
 /// The index entry of a record.

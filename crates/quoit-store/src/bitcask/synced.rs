@@ -16,9 +16,9 @@ use quoit_number::low_u8;
 /// else   (8 + m) << (e - 1) units, for 1 + 8 e + m with m below 8: rounded up by at most an eighth
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct SyncedBefore(u8);
+pub struct SyncedDistance(u8);
 
-impl SyncedBefore {
+impl SyncedDistance {
     /// Unknown: for records of older releases and of merges, and while nothing of the segment is durable.
     pub const UNKNOWN: Self = Self(0);
 
@@ -72,8 +72,8 @@ mod tests {
         ) {
             let unsynced_bytes = units * 16;
             let offset = unsynced_bytes + before * 16;
-            let mark = SyncedBefore::of(unsynced_bytes);
-            let end = SyncedBefore::from_code(mark.code()).end(offset);
+            let mark = SyncedDistance::of(unsynced_bytes);
+            let end = SyncedDistance::from_code(mark.code()).end(offset);
             let end = end.expect("segments are shorter than what a mark can say");
             prop_assert!(end <= offset - unsynced_bytes);
             prop_assert!(end + unsynced_bytes / 8 + 16 >= offset.saturating_sub(unsynced_bytes));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn no_mark_says_nothing() {
-        assert_eq!(SyncedBefore::UNKNOWN.end(1_000), None);
-        assert_eq!(SyncedBefore::of(u64::MAX), SyncedBefore::UNKNOWN);
+        assert_eq!(SyncedDistance::UNKNOWN.end(1_000), None);
+        assert_eq!(SyncedDistance::of(u64::MAX), SyncedDistance::UNKNOWN);
     }
 }

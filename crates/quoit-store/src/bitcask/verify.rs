@@ -3,7 +3,7 @@
 use super::scan::{Damage, Scan};
 use super::segment::{SEGMENT_HEADER_BYTES, Segment};
 use super::store::LogStore;
-use crate::engine::{DataPlace, Verified};
+use crate::engine::{DataLocation, Verified};
 use crate::error::StoreError;
 use crate::index::Tag;
 use quoit_model::hash::Partition;
@@ -14,7 +14,7 @@ impl LogStore {
     /// See [`Engine::verify`](crate::engine::Engine::verify). Skips segments that are still written to.
     pub(super) fn verify(
         &self,
-        from: Option<DataPlace>,
+        from: Option<DataLocation>,
         limit_bytes: u64,
     ) -> Result<Verified, StoreError> {
         self.check_open()?;
@@ -41,9 +41,9 @@ impl LogStore {
             damages.push(Damage { start: size_bytes - scan.torn_bytes(), end: size_bytes });
         }
         let next = if is_over {
-            DataPlace { segment: segment.number + 1, ..DataPlace::default() }
+            DataLocation { segment: segment.number + 1, ..DataLocation::default() }
         } else {
-            DataPlace { segment: segment.number, offset: end, ..DataPlace::default() }
+            DataLocation { segment: segment.number, offset: end, ..DataLocation::default() }
         };
         Ok(Verified {
             byte_count: end - offset,

@@ -1,7 +1,7 @@
 //! A bucket of the list, and the keys that prove that it is not empty.
 
 use super::Keys;
-use crate::engine::{DataPlace, KeyRange, RecordAt};
+use crate::engine::{DataLocation, KeyRange, RecordAt};
 use crate::error::StoreError;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -32,11 +32,11 @@ pub(crate) struct Witness {
     pub(crate) identity: Identity,
     pub(crate) partition: Partition,
     /// Position of the record at that time, where some engines look first.
-    pub(crate) place: DataPlace,
+    pub(crate) place: DataLocation,
 }
 
 impl Witness {
-    pub(super) fn of(at: &RecordAt<'_>, place: DataPlace) -> Self {
+    pub(super) fn of(at: &RecordAt<'_>, place: DataLocation) -> Self {
         let encoded = Bytes::copy_from_slice(at.encoded);
         Self { encoded, identity: at.identity, partition: at.partition, place }
     }
@@ -88,7 +88,7 @@ pub(super) struct Witnesses {
 impl ListedBucket {
     /// Adds a witness. Returns the added memory in bytes, which is negative if the new witness replaces one
     /// with a longer name.
-    pub(super) fn add(&self, number: u64, at: &RecordAt<'_>, place: DataPlace) -> i64 {
+    pub(super) fn add(&self, number: u64, at: &RecordAt<'_>, place: DataLocation) -> i64 {
         let mut witnesses = self.witnesses.lock();
         // Keys that expire are noted with every write, so the youngest witness is the most likely match.
         let same = witnesses.keys.iter().rposition(|(_, known)| known.is_of(at));

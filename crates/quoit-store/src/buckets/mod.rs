@@ -19,7 +19,7 @@
 
 mod listed;
 
-use crate::engine::{DataPlace, KeyRange, RecordAt};
+use crate::engine::{DataLocation, KeyRange, RecordAt};
 use crate::error::StoreError;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -48,7 +48,7 @@ const NOTED_ONE_OF: u64 = 1_024;
 /// Access of the list to the keys of an engine.
 pub(crate) trait Keys {
     /// The current position of a record if it is live, that is, it exists and has not expired.
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError>;
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError>;
 
     /// A live key of each of the next buckets after `after` in a range that have a live key, at most
     /// `limit`, in the order of buckets. A bucket is certain to be found if one of its keys is live during
@@ -128,7 +128,7 @@ impl BucketList {
     /// Notes that a record has become live. The thread that changed the record calls this after readers see
     /// the record and before any other change of it. Costs a lookup in most cases, behind a shared lock; in
     /// a bucket with few live keys also a comparison with their names.
-    pub(crate) fn note(&self, at: &RecordAt<'_>, place: DataPlace) {
+    pub(crate) fn note(&self, at: &RecordAt<'_>, place: DataLocation) {
         if self.is_off.load(Ordering::Relaxed) {
             return;
         }
@@ -148,7 +148,7 @@ impl BucketList {
 
     /// Adds a bucket to the list, unless another call was faster.
     #[cold]
-    fn begin(&self, at: &RecordAt<'_>, place: DataPlace) {
+    fn begin(&self, at: &RecordAt<'_>, place: DataLocation) {
         let mut known = self.known.write();
         let bytes = known.begin(at, place, None);
         drop(known);
@@ -297,7 +297,7 @@ impl KnownBuckets {
     /// already, adds only the witness. Returns the added memory in bytes.
     ///
     /// `mark` is [`IS_QUIET`] for a bucket that was found by scanning keys: it may have other live keys.
-    fn begin(&mut self, at: &RecordAt<'_>, place: DataPlace, mark: Option<u64>) -> i64 {
+    fn begin(&mut self, at: &RecordAt<'_>, place: DataLocation, mark: Option<u64>) -> i64 {
         let front = front(at);
         if let Some(listed) = self.by_bucket_prefix.get(front) {
             let number = listed.noted.fetch_add(1, Ordering::AcqRel);

@@ -40,7 +40,7 @@ impl FakeKeys {
         let keys = buckets.entry(bucket.to_vec()).or_default();
         let was_live = keys.insert((key.to_vec(), partition), is_live);
         if is_live && was_live != Some(true) {
-            witness_of(bucket, key, partition).at(|at| list.note(at, DataPlace::default()));
+            witness_of(bucket, key, partition).at(|at| list.note(at, DataLocation::default()));
         }
     }
 
@@ -57,12 +57,12 @@ impl FakeKeys {
 
 fn witness_of(bucket: &[u8], key: &[u8], partition: Partition) -> Witness {
     let encoded = BucketRef { bucket_type: TYPE, bucket }.key(key).encoded();
-    let (encoded, place) = (Bytes::copy_from_slice(&encoded), DataPlace::default());
+    let (encoded, place) = (Bytes::copy_from_slice(&encoded), DataLocation::default());
     Witness { encoded, identity: Identity(0), partition, place }
 }
 
 impl Keys for FakeKeys {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let is_live = witness.at(|at| {
             let name = (at.key.key.to_vec(), at.partition);
@@ -105,7 +105,7 @@ struct ChangedMeanwhile<'a, F: Fn()> {
 }
 
 impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
         let place = self.keys.live_place(witness);
         if !self.is_changed.swap(true, Ordering::Relaxed) {
             (self.change)();
@@ -130,7 +130,7 @@ struct FailingOnce<'a> {
 }
 
 impl Keys for FailingOnce<'_> {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
         self.keys.live_place(witness)
     }
 
@@ -279,7 +279,7 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
         for key in 0..WITNESSES_MAX {
             let number = FIRST_NOTE + (WITNESSES_MAX + key) as u64;
             let cheaper = witness_of(b"b", &named(key, 50), PARTITION)
-                .at(|at| listed.add(number, at, DataPlace::default()));
+                .at(|at| listed.add(number, at, DataLocation::default()));
             assert_eq!(cheaper, -150, "a name of 50 bytes in the place of one of 200");
             list.count(cheaper);
         }
@@ -336,7 +336,7 @@ fn a_witness_that_is_noted_again_is_the_youngest_one() {
     for key in [b"one", b"two", b"six"] {
         keys.set(&list, b"b", key, true);
     }
-    let place = |segment| DataPlace { segment, ..DataPlace::default() };
+    let place = |segment| DataLocation { segment, ..DataLocation::default() };
     for (segment, key) in [(1, b"six"), (2, b"one"), (3, b"one")] {
         witness_of(b"b", key, PARTITION).at(|at| list.note(at, place(segment)));
     }

@@ -2,7 +2,7 @@
 
 use super::transact::CompressingTransaction;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, Engine,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Decision, Engine,
     EngineStats, Fetch, IndexPage, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess,
     Record, RecordAt, RecordMeta, RecordPage, RecordPlace, RecordRef, RecordVisitor, RecordWalk,
     ScanAccess, Shown, SizeBound, Ticket, Verified, Visited,
@@ -376,7 +376,7 @@ impl Maintenance for CompressedEngine {
         self.engine.take_found_damage()
     }
 
-    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+    fn verify(&self, from: Option<DataLocation>, limit_bytes: u64) -> Result<Verified, StoreError> {
         self.engine.verify(from, limit_bytes)
     }
 

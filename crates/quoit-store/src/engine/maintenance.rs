@@ -1,6 +1,6 @@
 //! Maintenance: operations of background work and of operators on an engine as a whole.
 
-use super::{DataPlace, Ticket, Verified};
+use super::{DataLocation, Ticket, Verified};
 use crate::error::StoreError;
 use crate::index_activity::IndexActivity;
 use crate::tag::Tag;
@@ -71,7 +71,11 @@ pub trait Maintenance: Send + Sync {
     /// Reads about `limit_bytes` of the data on disk and compares checksums. `from` is the `next` of the
     /// previous call, `None` at the beginning. May wait for the disk. The default implementation is for
     /// engines without checksums of their own, and reads nothing.
-    fn verify(&self, _from: Option<DataPlace>, _limit_bytes: u64) -> Result<Verified, StoreError> {
+    fn verify(
+        &self,
+        _from: Option<DataLocation>,
+        _limit_bytes: u64,
+    ) -> Result<Verified, StoreError> {
         Ok(Verified::default())
     }
 

@@ -20,7 +20,7 @@ pub use crate::record::{Record, RecordAt, RecordMeta, RecordRef};
 pub use compared::Compare;
 pub use maintenance::{EngineStats, Maintenance, WriteFailure};
 pub(crate) use pages::listing_place;
-pub use pages::{DataPlace, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
+pub use pages::{DataLocation, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
 pub use point::{
     Access, Applied, Before, Change, Decision, FRONT_BYTES, Fetch, LargeChange, PointAccess, Shown,
     SizeBound, Ticket, joined_change,

@@ -65,7 +65,7 @@ pub struct RecordPage {
 
 /// A position in an engine's data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct DataPlace {
+pub struct DataLocation {
     /// Index of the engine in a store of several engines.
     pub(crate) engine: u8,
     pub(crate) segment: u32,
@@ -80,5 +80,5 @@ pub struct Verified {
     /// Partitions and tags of damaged records; the names of the records may be lost.
     pub damaged: Vec<(Partition, Tag)>,
     /// Position from which the next call continues; `None` at the end.
-    pub next: Option<DataPlace>,
+    pub next: Option<DataLocation>,
 }

@@ -32,13 +32,13 @@ pub enum WriteKind {
     Put,
     /// Removes the record and leaves no tombstone.
     Remove,
-    /// Removes all records of the partition that were written before. Its key is [`WriteFacts::DROP_KEY`].
+    /// Removes all records of the partition that were written before. Its key is [`KeyWrite::DROP_KEY`].
     DropPartition,
 }
 
 /// The facts about a write, without the name of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WriteFacts {
+pub struct KeyWrite {
     /// Effect of the write.
     pub kind: WriteKind,
     /// Hash by which the index finds the record.
@@ -55,7 +55,7 @@ pub struct WriteFacts {
     pub meta: RecordMeta,
 }
 
-impl WriteFacts {
+impl KeyWrite {
     /// The name that key files use for drops of partitions.
     pub const DROP_KEY: KeyRef<'static> =
         KeyRef { bucket: BucketRef { bucket_type: &[0], bucket: &[0] }, key: &[0] };
@@ -78,7 +78,7 @@ pub struct KeyEntry<'a> {
     /// The name in its encoded form.
     pub encoded: &'a [u8],
     /// Facts about the write.
-    pub facts: WriteFacts,
+    pub facts: KeyWrite,
 }
 
 impl KeyEntry<'_> {
@@ -120,7 +120,7 @@ pub(super) struct KeyBefore<'k>(pub(super) &'k [u8]);
 #[expect(clippy::indexing_slicing, reason = "`shared` counts bytes of the key")]
 pub(super) fn encode(
     encoded: &[u8],
-    facts: &WriteFacts,
+    facts: &KeyWrite,
     before: KeyBefore<'_>,
     sequence_base: u64,
     out: &mut Vec<u8>,
@@ -155,11 +155,7 @@ pub(super) fn encode(
 
 /// Decodes an entry from the front of `input`. `key` must have the encoded key of the entry before, and has
 /// that of this entry afterwards. Returns `None` if the bytes are not an entry.
-pub(super) fn decode(
-    input: &mut &[u8],
-    key: &mut Vec<u8>,
-    sequence_base: u64,
-) -> Option<WriteFacts> {
+pub(super) fn decode(input: &mut &[u8], key: &mut Vec<u8>, sequence_base: u64) -> Option<KeyWrite> {
     let (&flags, rest) = input.split_first()?;
     let mut rest = rest;
     read_suffix(&mut rest, key)?;
@@ -185,7 +181,7 @@ pub(super) fn decode_whole_key(input: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(size)
 }
 
-fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<WriteFacts> {
+fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<KeyWrite> {
     let kind = match flags & (FLAG_REMOVE | FLAG_DROP) {
         0 => WriteKind::Put,
         FLAG_REMOVE => WriteKind::Remove,
@@ -203,7 +199,7 @@ fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<Write
         0 => 0,
         _ => u32::try_from(read_varint(rest)?).ok()?,
     };
-    Some(WriteFacts {
+    Some(KeyWrite {
         kind,
         identity,
         partition,

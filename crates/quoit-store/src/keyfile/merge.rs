@@ -1,6 +1,6 @@
 //! A merge of several key files and runs into one ordered stream.
 
-use super::entry::{KeyEntry, WriteFacts};
+use super::entry::{KeyEntry, KeyWrite};
 use super::reader::{FileCursor, KeyFile};
 use super::run::KeyRun;
 use crate::engine::KeyRange;
@@ -117,7 +117,7 @@ pub struct KeyMerge {
     heap: BinaryHeap<Ranked>,
     /// The key and facts of the entry that was returned last.
     key: Vec<u8>,
-    last: Option<WriteFacts>,
+    last: Option<KeyWrite>,
 }
 
 impl KeyMerge {

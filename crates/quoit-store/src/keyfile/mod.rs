@@ -20,7 +20,7 @@ mod run;
 mod tests;
 mod writer;
 
-pub use entry::{KeyEntry, WriteFacts, WriteKind};
+pub use entry::{KeyEntry, KeyWrite, WriteKind};
 pub use footer::KeyFileFooter;
 pub use merge::{KeyListing, KeyMerge, KeySource, MergedEntry};
 pub use reader::{FileCursor, KeyFile};

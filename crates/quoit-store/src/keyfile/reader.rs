@@ -1,7 +1,7 @@
 //! Reading of key files.
 
 use super::block::{self, BlockAt, read_child};
-use super::entry::{KeyEntry, WriteFacts, decode};
+use super::entry::{KeyEntry, KeyWrite, decode};
 use super::footer::{FOOTER_BYTES, KeyFileFooter, MAGIC};
 use crate::error::StoreError;
 use quoit_model::hash::Partition;
@@ -60,7 +60,7 @@ impl KeyFile {
         self: &Arc<Self>,
         key: KeyRef<'_>,
         partition: Partition,
-    ) -> Result<Option<WriteFacts>, StoreError> {
+    ) -> Result<Option<KeyWrite>, StoreError> {
         let mut cursor = FileCursor::seek(self, key)?;
         while let Some(entry) = cursor.current().filter(|entry| entry.key == key) {
             if entry.facts.partition == partition {
@@ -126,7 +126,7 @@ pub struct FileCursor {
     /// Offset of the block after the current one.
     next_block: u64,
     key: Vec<u8>,
-    facts: Option<WriteFacts>,
+    facts: Option<KeyWrite>,
 }
 
 impl FileCursor {

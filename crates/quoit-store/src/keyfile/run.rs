@@ -1,6 +1,6 @@
 //! Keys in memory, in the order of a key file.
 
-use super::entry::{KeyBefore, KeyEntry, WriteFacts, decode_whole, decode_whole_key, encode};
+use super::entry::{KeyBefore, KeyEntry, KeyWrite, decode_whole, decode_whole_key, encode};
 use super::footer::KeyFileFooter;
 use super::writer::KeyFileWriter;
 use crate::error::StoreError;
@@ -25,7 +25,7 @@ impl KeyRunBuilder {
     /// # Panics
     ///
     /// If `encoded` is not an encoded key.
-    pub fn push(&mut self, encoded: &[u8], facts: &WriteFacts) {
+    pub fn push(&mut self, encoded: &[u8], facts: &KeyWrite) {
         assert!(KeyRef::decode(encoded).is_ok(), "entries have encoded keys");
         self.starts.push(self.entries.len() as u64);
         encode(encoded, facts, KeyBefore(&[]), 0, &mut self.entries);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Name = (Vec<u8>, Vec<u8>, Vec<u8>);
-type Model = BTreeMap<(Name, u16), WriteFacts>;
+type Model = BTreeMap<(Name, u16), KeyWrite>;
 
 fn key_ref(name: &Name) -> KeyRef<'_> {
     BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
@@ -27,7 +27,7 @@ fn name() -> impl Strategy<Value = Name> {
     (part(3), part(4), part(6))
 }
 
-fn facts() -> impl Strategy<Value = WriteFacts> {
+fn facts() -> impl Strategy<Value = KeyWrite> {
     let meta = (any::<u64>(), 0..3u8, 0..16u8, prop_oneof![Just(0), any::<u32>()]);
     let meta = meta.prop_map(|(digest, kind, n_val_class, expires_at_secs)| RecordMeta {
         digest,
@@ -38,7 +38,7 @@ fn facts() -> impl Strategy<Value = WriteFacts> {
     });
     let place = (0..1u64 << 28, any::<u32>(), 0..3u16);
     (any::<bool>(), any::<u64>(), place, meta).prop_map(
-        |(put, identity, (unit, size_bytes, partition), meta)| WriteFacts {
+        |(put, identity, (unit, size_bytes, partition), meta)| KeyWrite {
             kind: if put || meta.indexed { WriteKind::Put } else { WriteKind::Remove },
             identity: Identity(identity),
             partition: Partition(partition),
@@ -51,7 +51,7 @@ fn facts() -> impl Strategy<Value = WriteFacts> {
 }
 
 /// Writes of one segment. Their sequences are assigned later.
-fn writes(count: usize) -> impl Strategy<Value = Vec<(Name, WriteFacts)>> {
+fn writes(count: usize) -> impl Strategy<Value = Vec<(Name, KeyWrite)>> {
     prop::collection::vec((name(), facts()), 0..count)
 }
 
@@ -59,12 +59,12 @@ fn writes(count: usize) -> impl Strategy<Value = Vec<(Name, WriteFacts)>> {
 /// key, with its segment.
 struct Segments {
     sources: Vec<KeySource>,
-    model: BTreeMap<(Name, u16), (WriteFacts, u32)>,
+    model: BTreeMap<(Name, u16), (KeyWrite, u32)>,
 }
 
 /// Creates segments of the writes. `in_memory` says which segments are runs in memory; the others are key
 /// files.
-fn segments(segments: Vec<Vec<(Name, WriteFacts)>>, in_memory: &[bool]) -> Segments {
+fn segments(segments: Vec<Vec<(Name, KeyWrite)>>, in_memory: &[bool]) -> Segments {
     let disk = FaultyDisk::new(1);
     let mut made = Segments { sources: Vec::new(), model: BTreeMap::new() };
     // The order of sequences differs from that of segments, as after merges.
@@ -74,7 +74,7 @@ fn segments(segments: Vec<Vec<(Name, WriteFacts)>>, in_memory: &[bool]) -> Segme
         let mut builder = KeyRunBuilder::default();
         for (index, (name, facts)) in writes.into_iter().enumerate() {
             let sequence = 1000 + index as u64 * count + (number as u64 * 7) % count;
-            let facts = WriteFacts { sequence, ..facts };
+            let facts = KeyWrite { sequence, ..facts };
             builder.push(&encoded(&name), &facts);
             let known = made.model.entry((name, facts.partition.0)).or_insert((facts, segment));
             if known.0.sequence < sequence {
@@ -102,7 +102,7 @@ fn owned(key: KeyRef<'_>) -> Name {
     (key.bucket.bucket_type.to_vec(), key.bucket.bucket.to_vec(), key.key.to_vec())
 }
 
-fn listed(listing: &mut KeyListing<'_>) -> Vec<((Name, u16), (WriteFacts, u32))> {
+fn listed(listing: &mut KeyListing<'_>) -> Vec<((Name, u16), (KeyWrite, u32))> {
     let mut all = Vec::new();
     while let Some(MergedEntry { entry, segment }) = listing.next_entry().unwrap() {
         assert_eq!(entry.encoded, encoded(&owned(entry.key)));
@@ -111,7 +111,7 @@ fn listed(listing: &mut KeyListing<'_>) -> Vec<((Name, u16), (WriteFacts, u32))>
     all
 }
 
-fn walked(file: &Arc<KeyFile>) -> Result<Vec<(Name, WriteFacts)>, StoreError> {
+fn walked(file: &Arc<KeyFile>) -> Result<Vec<(Name, KeyWrite)>, StoreError> {
     let mut cursor = FileCursor::first(file)?;
     let mut all = Vec::new();
     while let Some(entry) = cursor.current() {
@@ -256,8 +256,8 @@ fn is_corrupt(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { path, .. } if path == "faulty disk/0.keys")
 }
 
-fn plain_facts(number: u64) -> WriteFacts {
-    WriteFacts {
+fn plain_facts(number: u64) -> KeyWrite {
+    KeyWrite {
         kind: WriteKind::Put,
         identity: Identity(number),
         partition: Partition(0),
@@ -311,7 +311,7 @@ fn writes_of_a_key_in_many_partitions_are_found_across_blocks() {
         encoded.clear();
         bucket.key(key).encode_into(&mut encoded);
         for partition in 0..2000 {
-            let facts = WriteFacts { partition: Partition(partition), ..plain_facts(1) };
+            let facts = KeyWrite { partition: Partition(partition), ..plain_facts(1) };
             builder.push(&encoded, &facts);
         }
     }
@@ -330,13 +330,13 @@ fn writes_of_a_key_in_many_partitions_are_found_across_blocks() {
 fn drops_of_partitions_stand_beside_a_record_of_their_name() {
     let mut builder = KeyRunBuilder::default();
     let mut encoded = Vec::new();
-    WriteFacts::DROP_KEY.encode_into(&mut encoded);
-    let drop = |sequence| WriteFacts { kind: WriteKind::DropPartition, ..plain_facts(sequence) };
+    KeyWrite::DROP_KEY.encode_into(&mut encoded);
+    let drop = |sequence| KeyWrite { kind: WriteKind::DropPartition, ..plain_facts(sequence) };
     for facts in [drop(1), plain_facts(2), drop(3), plain_facts(4)] {
         builder.push(&encoded, &facts);
     }
     let file = write_and_open(&FaultyDisk::new(1), &builder.sort(7));
-    let range = KeyRange::Bucket(WriteFacts::DROP_KEY.bucket);
+    let range = KeyRange::Bucket(KeyWrite::DROP_KEY.bucket);
     let mut listing = KeyListing::new(vec![KeySource::File(file)], range, None).unwrap();
     let found: Vec<_> = listed(&mut listing).into_iter().map(|(_, (facts, _))| facts).collect();
     assert_eq!(found, [plain_facts(4), drop(3)]);
@@ -403,7 +403,7 @@ fn a_file_has_the_bytes_of_the_specification() {
     let disk = FaultyDisk::new(1);
     let mut builder = KeyRunBuilder::default();
     let name = (b"default".to_vec(), b"b".to_vec(), b"key".to_vec());
-    let facts = WriteFacts {
+    let facts = KeyWrite {
         kind: WriteKind::Remove,
         identity: Identity(0x0102_0304_0506_0708),
         partition: Partition(300),

@@ -1,7 +1,7 @@
 //! Writing of key files from entries in order.
 
 use super::block::{BlockAt, CONTENT_BYTES_AIM, HEADER_BYTES, push_child, seal};
-use super::entry::{KeyBefore, KeyEntry, WriteFacts, WriteKind, encode};
+use super::entry::{KeyBefore, KeyEntry, KeyWrite, WriteKind, encode};
 use super::footer::{KeyFileFooter, MAGIC};
 use crate::error::StoreError;
 use crate::output::Output;
@@ -21,7 +21,7 @@ pub struct KeyFileWriter<'d> {
     first_of_block: Vec<u8>,
     children: Vec<Child>,
     last: Vec<u8>,
-    last_facts: Option<WriteFacts>,
+    last_facts: Option<KeyWrite>,
 }
 
 /// A block and its first key.
@@ -125,7 +125,7 @@ impl<'d> KeyFileWriter<'d> {
         Ok(self.footer)
     }
 
-    fn count(&mut self, facts: &WriteFacts) {
+    fn count(&mut self, facts: &KeyWrite) {
         let footer = &mut self.footer;
         footer.entry_count += 1;
         footer.remove_count += u64::from(facts.kind == WriteKind::Remove);

@@ -7,10 +7,10 @@ use super::transact::{Done, OpenTransaction};
 use crate::buckets::{BucketList, Keys, Witness};
 use crate::compare::{Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, EngineStats,
-    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance, PointAccess,
-    Record, RecordAt, RecordMeta, RecordPage, RecordRef, ScanAccess, Shown, SizeBound, Ticket,
-    listing_place,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Decision,
+    EngineStats, Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance,
+    PointAccess, Record, RecordAt, RecordMeta, RecordPage, RecordRef, ScanAccess, Shown, SizeBound,
+    Ticket, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -366,7 +366,7 @@ impl Maintenance for MemoryEngine {
 }
 
 impl Keys for MemoryEngine {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
         let stripe = self.stripe(witness.partition)?;
         // This lookup does not count as use, so it does not keep the record from being evicted.
         let known = witness.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));

@@ -2,7 +2,7 @@
 
 use super::stripe::{MemoryStripe, RecordName, key_of, name_of};
 use crate::buckets::Witness;
-use crate::engine::{DataPlace, KeyPage, KeyRange, RecordMeta};
+use crate::engine::{DataLocation, KeyPage, KeyRange, RecordMeta};
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -134,7 +134,7 @@ pub(super) fn live_keys(
         let bucket = key_of(&name).bucket;
         let live = (0..).map(Partition).zip(stripes).find_map(|(partition, stripe)| {
             let (encoded, identity) = stripe.lock().live_key(bucket, now_secs)?;
-            Some(Witness { encoded, identity, partition, place: DataPlace::default() })
+            Some(Witness { encoded, identity, partition, place: DataLocation::default() })
         });
         found.extend(live);
         from = first_name_after(bucket);

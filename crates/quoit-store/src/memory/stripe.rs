@@ -3,7 +3,7 @@
 use super::indexes::{MemoryIndexes, entries_cost_bytes};
 use crate::buckets::BucketList;
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
-use crate::engine::{DataPlace, Record, RecordAt, RecordMeta};
+use crate::engine::{DataLocation, Record, RecordAt, RecordMeta};
 use crate::expired::after_expiry;
 use crate::index::{RecordContribution, Sums, Tag};
 use crate::index_page::places_of;
@@ -213,7 +213,7 @@ impl MemoryStripe {
         self.indexes.counters.count(&former.places, &places);
         self.indexes.replace(self.partition, former.places, places, ends_at_secs);
         if becomes_live {
-            self.buckets.note(at, DataPlace::default());
+            self.buckets.note(at, DataLocation::default());
         }
         self.debug_check();
     }

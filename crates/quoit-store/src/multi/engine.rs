@@ -7,7 +7,7 @@ use super::routes::{NamedEngines, Routes, bucket_of};
 use super::tickets::{self, Tickets};
 use super::transact::{Probe, SingleEngineTransaction};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Engine, EngineStats,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Engine, EngineStats,
     Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, LargeChange, Maintenance,
     PointAccess, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk,
     ScanAccess, Shown, SizeBound, Ticket, Verified, visit_listed,
@@ -302,18 +302,18 @@ impl Maintenance for MultiEngine {
         self.named.engines.iter().flat_map(|engine| engine.take_found_damage()).collect()
     }
 
-    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+    fn verify(&self, from: Option<DataLocation>, limit_bytes: u64) -> Result<Verified, StoreError> {
         let place = from.map_or(0, |place| place.engine);
         let Some(engine) = self.named.engines.get(usize::from(place)) else {
             return Ok(Verified::default());
         };
         let verified = engine.verify(from, limit_bytes)?;
         let next = match verified.next {
-            Some(next) => Some(DataPlace { engine: place, ..next }),
+            Some(next) => Some(DataLocation { engine: place, ..next }),
             None => place
                 .checked_add(1)
                 .filter(|next| usize::from(*next) < self.named.engines.len())
-                .map(|next| DataPlace { engine: next, ..DataPlace::default() }),
+                .map(|next| DataLocation { engine: next, ..DataLocation::default() }),
         };
         Ok(Verified { next, ..verified })
     }

@@ -13,7 +13,7 @@ use super::store::StoreShared;
 use super::tallies::SpaceWrites;
 use super::value::encode_meta;
 use crate::buckets::Witness;
-use crate::engine::{Access, DataPlace, RecordAt, RecordMeta, Verified};
+use crate::engine::{Access, DataLocation, RecordAt, RecordMeta, Verified};
 use crate::error::StoreError;
 use crate::index::Tag;
 use crate::index_page::places_of;
@@ -94,7 +94,7 @@ impl StoreShared {
             );
             self.submit(stored);
             if !record.meta.is_piece() {
-                self.buckets.note(at, DataPlace::default());
+                self.buckets.note(at, DataLocation::default());
             }
         }
         Ok(())

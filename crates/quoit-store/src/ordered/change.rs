@@ -8,7 +8,7 @@ use super::store::StoreShared;
 use super::tallies::{RecordChange, SpaceWrites};
 use super::value::{ValueHead, encode_meta, record_value};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, DataPlace, Decision, Interrupted, Interruption,
+    Access, Applied, BatchWrite, Before, Body, DataLocation, Decision, Interrupted, Interruption,
     Record, RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
 };
 use crate::error::StoreError;
@@ -241,7 +241,7 @@ impl StoreShared {
             // A record that expires may have expired.
             let was_live = former.meta.is_some_and(|meta| meta.expires_at_secs == 0);
             if !was_live && after.is_some_and(|(meta, _)| !meta.is_piece()) {
-                self.buckets.note(at, DataPlace::default());
+                self.buckets.note(at, DataLocation::default());
             }
         }
     }

@@ -10,7 +10,7 @@ use super::store::StoreShared;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
 use super::upkeep::{Release, Upkeep};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, EngineStats, Fetch,
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, EngineStats, Fetch,
     IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPage,
     RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket, Verified,
 };
@@ -281,7 +281,7 @@ impl Maintenance for OrderedEngine {
         self.store.found_damage.take()
     }
 
-    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+    fn verify(&self, from: Option<DataLocation>, limit_bytes: u64) -> Result<Verified, StoreError> {
         self.store.verify(from, limit_bytes)
     }
 

@@ -168,7 +168,9 @@ impl StoreShared {
             let scanned = self.overlay.scan(range, READ_COUNT)?;
             let mut unread_count = 0;
             for (mark, _) in &scanned.entries {
-                let Some(SideKey::Unread { record_key }) = SideKey::read(mark) else { continue };
+                let Some(SideKey::Unread { record_key }) = SideKey::read(mark) else {
+                    continue;
+                };
                 let Some(record) = RecordKey::read(record_key) else { continue };
                 unread_count += u64::from(self.is_unread(&record, partitions, mark)?);
             }

@@ -10,7 +10,7 @@ use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead, read_meta};
 use crate::buckets::{Keys, Witness};
 use crate::engine::{
-    DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+    DataLocation, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -243,7 +243,7 @@ impl StoreShared {
 }
 
 impl Keys for StoreShared {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
         let epoch = self.partition(witness.partition).epoch();
         let name = witness.at(|at| name_key(at.key, at.partition, epoch));
         let Some(stored) = self.overlay.get(Space::Names, &name)? else { return Ok(None) };
@@ -299,5 +299,5 @@ pub(super) fn witness_of(key: KeyRef<'_>, partition: Partition) -> Witness {
     // Names are stored without the identity. It does not depend on the placement rule, and `live_place`
     // finds the record by its name.
     let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
-    Witness { encoded, identity, partition, place: DataPlace::default() }
+    Witness { encoded, identity, partition, place: DataLocation::default() }
 }

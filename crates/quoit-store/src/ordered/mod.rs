@@ -62,7 +62,7 @@ pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;
 pub(crate) use overlay::{Overlay, PendingWrites, Range};
-pub use salvage::{RecordFate, SalvageEvent, Salvaged, Unread, salvage};
+pub use salvage::{RecordFate, SalvageEvent, Salvaged, UnreadableRange, salvage};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;
 pub(crate) use tree::{TreeFile, TreeStore, sums_name};

@@ -1,7 +1,7 @@
 //! Settings that all engines on ordered stores share.
 
 use crate::durability::Durability;
-use crate::opening::{OpeningWatch, Unwatched};
+use crate::opening::{IgnoredProgress, OpeningWatch};
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 
@@ -39,7 +39,7 @@ impl OrderedSettings {
             entropy,
             is_expected: false,
             last_opening: None,
-            watch: &Unwatched,
+            watch: &IgnoredProgress,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

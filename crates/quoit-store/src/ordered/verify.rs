@@ -6,7 +6,7 @@ use super::keys::{RecordKey, records_end};
 use super::overlay::Range;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead};
-use crate::engine::{DataPlace, RecordAt, Verified};
+use crate::engine::{DataLocation, RecordAt, Verified};
 use crate::error::StoreError;
 use crate::index::Tag;
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl StoreShared {
     /// entries.
     pub(super) fn verify(
         &self,
-        from: Option<DataPlace>,
+        from: Option<DataLocation>,
         limit_bytes: u64,
     ) -> Result<Verified, StoreError> {
         self.check_open()?;
@@ -57,8 +57,8 @@ impl StoreShared {
                 next => next?,
             };
             place = match next {
-                Some(identity) => DataPlace { offset: identity.0, ..place },
-                None => DataPlace { segment: place.segment + 1, ..DataPlace::default() },
+                Some(identity) => DataLocation { offset: identity.0, ..place },
+                None => DataLocation { segment: place.segment + 1, ..DataLocation::default() },
             };
         }
         verified.next = Some(place);
@@ -68,9 +68,9 @@ impl StoreShared {
     /// Verifies some names or index entries. Returns the position from which the next call continues.
     fn verify_other(
         &self,
-        place: DataPlace,
+        place: DataLocation,
         verified: &mut Verified,
-    ) -> Result<Option<DataPlace>, StoreError> {
+    ) -> Result<Option<DataLocation>, StoreError> {
         let spaces = [Space::Names, Space::Indexes];
         let number = place.segment as usize - self.partitions.len();
         let Some(space) = spaces.get(number) else { return Ok(None) };
@@ -79,10 +79,10 @@ impl StoreShared {
         // the space begins again.
         let from = if place.offset == 0 { Bytes::new() } else { std::mem::take(&mut *reached) };
         let next = self.verify_derived(*space, &from, verified)?;
-        let end = DataPlace { segment: place.segment + 1, ..DataPlace::default() };
+        let end = DataLocation { segment: place.segment + 1, ..DataLocation::default() };
         Ok(Some(next.map_or(end, |next| {
             *reached = next;
-            DataPlace { offset: place.offset + 1, ..place }
+            DataLocation { offset: place.offset + 1, ..place }
         })))
     }
 

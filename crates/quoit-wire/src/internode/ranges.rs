@@ -19,7 +19,7 @@ pub const METHOD_TAKE_RANGES: u16 = 0x0142;
 
 /// Ranges of a record's items.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RangesOf {
+pub struct RecordRanges {
     /// Name of the record, encoded.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
@@ -35,12 +35,12 @@ pub struct RangesOf {
     /// Fields that are narrowed to ranges of their items, enclosing fields first. In a comparison,
     /// all ranges belong to the record or to one field.
     #[prost(message, repeated, tag = "5")]
-    pub fields: Vec<RangesInField>,
+    pub fields: Vec<FieldRanges>,
 }
 
 /// Ranges of the items of a field.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RangesInField {
+pub struct FieldRanges {
     /// Path of the field, the outermost first.
     #[prost(message, repeated, tag = "1")]
     pub path: Vec<FieldStep>,
@@ -65,7 +65,7 @@ pub struct FieldStep {
 pub struct CompareRanges {
     /// The ranges.
     #[prost(message, required, tag = "1")]
-    pub of: RangesOf,
+    pub of: RecordRanges,
     /// Their digests in the sender's copy.
     #[prost(fixed64, repeated, tag = "2")]
     pub digests: Vec<u64>,
@@ -87,7 +87,7 @@ pub struct RangesCompared {
 pub struct ReadRanges {
     /// The ranges.
     #[prost(message, required, tag = "1")]
-    pub of: RangesOf,
+    pub of: RecordRanges,
 }
 
 /// The items of some ranges, which are the payload.
@@ -103,7 +103,7 @@ pub struct RangesRead {
 pub struct TakeRanges {
     /// The ranges.
     #[prost(message, required, tag = "1")]
-    pub of: RangesOf,
+    pub of: RecordRanges,
     /// Sum of the digests of all other items.
     #[prost(fixed64, tag = "2")]
     pub rest: u64,

@@ -11,17 +11,17 @@
 
 use bytes::Bytes;
 
-/// Makes a primary hold tombstones on its disk: [`Hold`] -> [`AgreedTombstones`].
+/// Makes a primary hold tombstones on its disk: [`Hold`] -> [`HeldTombstones`].
 pub const METHOD_HOLD: u16 = 0x0121;
 
-/// Makes a primary reap tombstones: [`Reap`] -> [`AgreedTombstones`].
+/// Makes a primary reap tombstones: [`Reap`] -> [`HeldTombstones`].
 pub const METHOD_REAP: u16 = 0x0122;
 
 /// Brings reap records to a new primary: [`TakeReaped`] -> [`ReapedTaken`].
 pub const METHOD_TAKE_REAPED: u16 = 0x0123;
 
 /// Asks for partitions of which the receiver may have records outside the primaries:
-/// [`AskUnsettled`] -> [`Unsettled`].
+/// [`AskUnsettled`] -> [`UnsettledPartitions`].
 pub const METHOD_ASK_UNSETTLED: u16 = 0x0124;
 
 /// A tombstone that its primaries should hold.
@@ -66,7 +66,7 @@ pub struct Reap {
 
 /// Tombstones that the receiver holds, or has removed.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AgreedTombstones {
+pub struct HeldTombstones {
     /// Bit set over the tombstones of the request, lowest bit first: set if it is on the disk or,
     /// after [`Reap`], removed.
     #[prost(bytes = "bytes", tag = "1")]
@@ -98,7 +98,7 @@ pub struct AskUnsettled {
 
 /// Partitions of which the receiver may have records outside the primaries.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Unsettled {
+pub struct UnsettledPartitions {
     /// Random id of the receiver's process.
     #[prost(fixed64, tag = "1")]
     pub process: u64,

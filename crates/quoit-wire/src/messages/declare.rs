@@ -1,9 +1,9 @@
 //! The macro that declares messages, in a notation similar to `.proto` files.
 //!
-//! One declaration generates the struct with its `prost` implementation and the [`Shape`] against
+//! One declaration generates the struct with its `prost` implementation and the [`MessageSchema`] against
 //! which bodies are checked, so that the two can't disagree.
 //!
-//! [`Shape`]: crate::shape::Shape
+//! [`MessageSchema`]: crate::shape::Shape
 
 /// Declares messages. `NAME: CODE` declares a message that is the body of frames with that
 /// [`MessageCode`](crate::code::MessageCode); `NAME` alone declares a nested message.
@@ -39,7 +39,7 @@ macro_rules! messages {
             [$($done)* $(#[$doc])* #[prost(message, $label, tag($tag))]
                 pub $field: messages!(@type $label ($inner)),]
             [$($shape)* messages!(@shape $label $field $tag ($crate::shape::FieldKind::Message(
-                <$inner as $crate::messages::Shaped>::shape))),]
+                <$inner as $crate::messages::HasSchema>::shape))),]
             $($rest)*);
     };
     (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
@@ -76,9 +76,9 @@ macro_rules! messages {
         #[derive(Clone, PartialEq, Eq, ::prost::Message)]
         pub struct $name { $($done)* }
 
-        impl $crate::messages::Shaped for $name {
-            fn shape() -> &'static $crate::shape::Shape {
-                static SHAPE: $crate::shape::Shape = $crate::shape::Shape {
+        impl $crate::messages::HasSchema for $name {
+            fn shape() -> &'static $crate::shape::MessageSchema {
+                static SHAPE: $crate::shape::MessageSchema = $crate::shape::MessageSchema {
                     name: stringify!($name),
                     fields: &[$($shape)*],
                 };

@@ -36,18 +36,18 @@ pub use riak_queues::*;
 
 use crate::code::MessageCode;
 use crate::error::DecodeError;
-use crate::shape::Shape;
+use crate::shape::MessageSchema;
 use bytes::Bytes;
 use std::fmt::Debug;
 
 /// A message, or a part of one, with a known structure.
-pub trait Shaped: prost::Message + Default + Clone + PartialEq + Debug {
+pub trait HasSchema: prost::Message + Default + Clone + PartialEq + Debug {
     /// The structure of the message.
-    fn shape() -> &'static Shape;
+    fn shape() -> &'static MessageSchema;
 }
 
 /// A message that is the body of a frame.
-pub trait Body: Shaped {
+pub trait Body: HasSchema {
     /// The message code of its frames.
     const CODE: MessageCode;
 

@@ -101,7 +101,7 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
 struct Closed(NotAdmitted);
 
 impl Admission for Closed {
-    fn admit(&self, _newcomer: &Newcomer) -> Result<(), NotAdmitted> {
+    fn admit(&self, _newcomer: &JoiningNode) -> Result<(), NotAdmitted> {
         Err(self.0.clone())
     }
 }

@@ -1,7 +1,7 @@
 //! Connections with and without a proof of membership.
 
 use super::*;
-use crate::transport::{InternodeTlsMode, JoinProof, LinkKeys, LinkSecurity, Proven};
+use crate::transport::{InternodeTlsMode, JoinProof, LinkKeys, LinkSecurity, PeerProof};
 use quoit_tls::Instant as Time;
 use quoit_tls::nodes::{Authority, JoinToken, LinkTrust, NodeSubject};
 use quoit_wire::internode::code;
@@ -261,7 +261,8 @@ struct Asks;
 
 impl Service for Asks {
     fn serve(&self, request: IncomingRequest, reply: Responder) {
-        let proof = if matches!(request.proven, Proven::Token(_)) { "by a token" } else { "else" };
+        let proof =
+            if matches!(request.proven, PeerProof::Token(_)) { "by a token" } else { "else" };
         reply.send(&(), proof.as_bytes());
     }
 }

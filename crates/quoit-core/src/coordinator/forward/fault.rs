@@ -1,6 +1,6 @@
 //! Encodes the faults of forwarded requests, so that the sender can report them to its client as its own.
 
-use crate::error::{DataTypeError, QuorumKind, RequestError, Unmet};
+use crate::error::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 use quoit_model::data_type::{ApplyError, FieldKind, FieldName, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::{CommitHook, NValViolation};
@@ -41,7 +41,12 @@ const KINDS: [QuorumKind; 6] = [
     QuorumKind::Pw,
     QuorumKind::NodeConfirms,
 ];
-const UNMETS: [Unmet; 4] = [Unmet::Exists, Unmet::Modified, Unmet::Missing, Unmet::Http];
+const UNMETS: [UnmetCondition; 4] = [
+    UnmetCondition::Exists,
+    UnmetCondition::Modified,
+    UnmetCondition::Missing,
+    UnmetCondition::Http,
+];
 
 /// Encodes a fault as a number, the numbers that belong to it, and its text.
 pub(super) fn encode(fault: &RequestError) -> Fault {

@@ -43,7 +43,7 @@ impl ShownObject<'_> {
 /// Result of a read in place.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most reads of a cluster wait for other replicas")]
-pub enum ShownInPlace<T> {
+pub enum ReadInPlace<T> {
     /// The local copy is the answer.
     Answer(T),
     /// The local copy is the answer if the other replicas that the read needs have the same copy, which
@@ -73,7 +73,7 @@ impl Coordinator {
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<ShownObject<'_>>) -> T,
-    ) -> Result<Option<ShownInPlace<T>>, RequestError> {
+    ) -> Result<Option<ReadInPlace<T>>, RequestError> {
         self.check_gets()?;
         let started_us = self.local.clock.monotonic_us();
         let record = |result: &Result<Option<Sizes>, &RequestError>| {
@@ -88,15 +88,15 @@ impl Coordinator {
                 Err(fault)
             }
             Ok(LocalCopy::Declined) => Ok(None),
-            Ok(LocalCopy::Unread(started)) => Ok(Some(ShownInPlace::Started(started))),
+            Ok(LocalCopy::Unread(started)) => Ok(Some(ReadInPlace::Started(started))),
             Ok(LocalCopy::Shown(made, seen)) => Ok(Some(match asked {
                 None => {
                     record(&Ok(seen.map(|seen| seen.sizes)));
-                    ShownInPlace::Answer(made)
+                    ReadInPlace::Answer(made)
                 }
                 Some((first, read)) => {
                     let unconfirmed = UnconfirmedRead { first, read, seen, started_us };
-                    ShownInPlace::IfConfirmed(made, unconfirmed)
+                    ReadInPlace::IfConfirmed(made, unconfirmed)
                 }
             })),
         }

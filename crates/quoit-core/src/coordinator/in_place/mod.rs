@@ -11,5 +11,5 @@
 mod get;
 mod put;
 
-pub use get::{ShownInPlace, ShownObject};
+pub use get::{ReadInPlace, ShownObject};
 pub use put::{Pending, PlainWrite};

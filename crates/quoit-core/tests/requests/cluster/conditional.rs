@@ -2,8 +2,8 @@
 
 use crate::cluster::fixture::{Cluster, Node, host, key, put_of, values};
 use quoit_core::{
-    DeleteRequest, Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError, Unmet,
-    WriteOptions,
+    DeleteRequest, Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
+    UnmetCondition, WriteOptions,
 };
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
@@ -47,7 +47,7 @@ fn update(at: KeyRef<'static>, known: &Object, value: &'static str) -> PutReques
 async fn race(
     nodes: &[Node],
     put: impl Fn(&'static str) -> PutRequest<'static>,
-    lost: &'static [Unmet],
+    lost: &'static [UnmetCondition],
 ) -> Vec<String> {
     let mut puts = JoinSet::new();
     for (node, value) in nodes.iter().zip(VALUES) {
@@ -70,7 +70,7 @@ async fn created(cluster: &Cluster, mode: &'static str) -> Vec<usize> {
     let mut counts = Vec::new();
     for name in KEYS {
         let at = key(mode, name);
-        let won = race(&cluster.nodes, |value| create(at, value), &[Unmet::Exists]).await;
+        let won = race(&cluster.nodes, |value| create(at, value), &[UnmetCondition::Exists]).await;
         for node in &cluster.nodes {
             assert_eq!(node.values(at).await, won, "{name} has what was acknowledged");
         }
@@ -109,12 +109,14 @@ async fn of_updates_and_deletes_of_one_version_one_is_acknowledged() {
         let context = Some(known.clock.clone());
         let delete = DeleteRequest { context, precondition, ..DeleteRequest::of(at) };
         // An update after the delete finds nothing.
-        let lost = &[Unmet::Modified, Unmet::Missing];
+        let lost = &[UnmetCondition::Modified, UnmetCondition::Missing];
         let updates = race(&cluster.nodes[1..], |value| update(at, &known, value), lost);
         let (deleted, won) = tokio::join!(cluster.nodes[0].store.delete(delete), updates);
         match deleted {
             Ok(Deleted::Done) => assert!(won.is_empty(), "{name}: {won:?} beside the delete"),
-            Err(RequestError::Unmet(Unmet::Modified)) => assert_eq!(won.len(), 1, "{name}"),
+            Err(RequestError::Unmet(UnmetCondition::Modified)) => {
+                assert_eq!(won.len(), 1, "{name}")
+            }
             other => panic!("{other:?}"),
         }
         assert_eq!(cluster.nodes[2].values(at).await, won);
@@ -153,7 +155,7 @@ async fn a_side_without_a_majority_of_the_primaries_is_told_so_and_writes_nothin
                 Err(RequestError::Unsatisfied { kind: QuorumKind::Pw, wanted: 2, .. }) => {
                     refused_count += 1;
                 }
-                Err(RequestError::Unmet(Unmet::Exists)) => {}
+                Err(RequestError::Unmet(UnmetCondition::Exists)) => {}
                 Err(other) => panic!("{other}"),
             }
         }

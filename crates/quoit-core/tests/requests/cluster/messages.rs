@@ -7,8 +7,8 @@
 
 use crate::cluster::fixture::{Cluster, Node, host};
 use quoit_core::{
-    Confirmation, DeleteRequest, Deleted, PlainWrite, PreflistEntry, PutRequest, ReadOptions,
-    ReplicatedStore, ShownInPlace, WriteOptions,
+    Confirmation, DeleteRequest, Deleted, PlainWrite, PreflistEntry, PutRequest, ReadInPlace,
+    ReadOptions, ReplicatedStore, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::key::{BucketRef, KeyRef};
@@ -109,9 +109,9 @@ async fn get(store: &ReplicatedStore, at: KeyRef<'_>) {
     let options = ReadOptions::default();
     let is_found = match store.get_in_place(at, &options, |found| found.is_some()).unwrap() {
         None => store.get(at, &options).await.unwrap().is_some(),
-        Some(ShownInPlace::Answer(is_found)) => is_found,
-        Some(ShownInPlace::Started(started)) => store.finish_get(*started).await.unwrap().is_some(),
-        Some(ShownInPlace::IfConfirmed(is_found, unconfirmed)) => {
+        Some(ReadInPlace::Answer(is_found)) => is_found,
+        Some(ReadInPlace::Started(started)) => store.finish_get(*started).await.unwrap().is_some(),
+        Some(ReadInPlace::IfConfirmed(is_found, unconfirmed)) => {
             match store.confirm_read(unconfirmed).await.unwrap() {
                 Confirmation::Same => is_found,
                 Confirmation::Other(found) => found.is_some(),

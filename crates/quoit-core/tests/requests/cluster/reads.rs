@@ -1,7 +1,7 @@
 //! Tests of reads that find stale replicas.
 
 use crate::cluster::fixture::{Cluster, key, put_of, r, values};
-use quoit_core::{Confirmation, Counter, PutRequest, ReadOptions, ShownInPlace, WriteOptions};
+use quoit_core::{Confirmation, Counter, PutRequest, ReadInPlace, ReadOptions, WriteOptions};
 use quoit_model::props::Quorum;
 use serde_json::json;
 use std::time::Duration;
@@ -117,7 +117,7 @@ async fn a_read_in_place_whose_replicas_differ_goes_on_with_their_answers() {
     let read_in_place = async |node: usize| {
         let store = &cluster.nodes[node].store;
         let shown = store.get_in_place(at, &r(3), |found| found.is_some()).unwrap();
-        let Some(ShownInPlace::IfConfirmed(is_found, unconfirmed)) = shown else {
+        let Some(ReadInPlace::IfConfirmed(is_found, unconfirmed)) = shown else {
             panic!("the other replicas have to confirm it: {shown:?}");
         };
         (is_found, store.confirm_read(unconfirmed).await.unwrap())

@@ -7,7 +7,7 @@ use crate::cluster::data_types::{
 use crate::cluster::fixture::{Cluster, key, put_of, r, values};
 use crate::slow_disk::{ReadCounts, SlowDisk};
 use quoit_core::{
-    Counter, DataTypeRequest, PutRequest, ReadOptions, ShownInPlace, StartedRead, StreamOutcome,
+    Counter, DataTypeRequest, PutRequest, ReadInPlace, ReadOptions, StartedRead, StreamOutcome,
     WriteOptions,
 };
 use quoit_model::key::KeyRef;
@@ -40,7 +40,7 @@ fn disks(count: u64) -> Vec<Arc<SlowDisk>> {
 /// Begins a read in place that has to wait for the disk.
 fn start(cluster: &Cluster, node: usize, options: ReadOptions) -> StartedRead {
     let shown = cluster.nodes[node].store.get_in_place(AT, &options, |_| ()).unwrap();
-    let Some(ShownInPlace::Started(started)) = shown else {
+    let Some(ReadInPlace::Started(started)) = shown else {
         panic!("the copy is not in memory: {shown:?}")
     };
     *started

@@ -2,7 +2,7 @@
 
 use crate::cluster::fixture::{Cluster, key, put_of, r, values};
 use quoit_core::{
-    DeleteRequest, Deleted, Precondition, PutRequest, RequestError, Unmet, WriteOptions,
+    DeleteRequest, Deleted, Precondition, PutRequest, RequestError, UnmetCondition, WriteOptions,
 };
 use quoit_model::props::Quorum;
 use serde_json::json;
@@ -78,7 +78,10 @@ async fn conditions_are_about_what_a_read_would_show() {
             let precondition = Precondition { not_exists: true, ..Precondition::default() };
             let put = PutRequest { precondition, ..put_of(at, "two") };
             let refused = node.store.put(put).await;
-            assert!(matches!(refused, Err(RequestError::Unmet(Unmet::Exists))), "{refused:?}");
+            assert!(
+                matches!(refused, Err(RequestError::Unmet(UnmetCondition::Exists))),
+                "{refused:?}"
+            );
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::one_node::fixture::{SECOND_US, fixture, key, put_of, values};
 use quoit_core::{
-    DeleteRequest, Deleted, EntityTags, Precondition, PutRequest, RequestError, Unmet, WriteOptions,
+    DeleteRequest, Deleted, EntityTags, Precondition, PutRequest, RequestError, UnmetCondition,
+    WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::props::{PropUpdates, Quorum};
@@ -16,7 +17,7 @@ async fn conditions_are_decided_with_the_write() {
     let create = PutRequest { precondition: only_new, return_object: true, ..put_of(at, "one") };
     let created = fixture.store.put(create.clone()).await.unwrap().unwrap();
     let again = fixture.store.put(create).await;
-    assert!(matches!(again, Err(RequestError::Unmet(Unmet::Exists))), "{again:?}");
+    assert!(matches!(again, Err(RequestError::Unmet(UnmetCondition::Exists))), "{again:?}");
 
     let unchanged = |clock: &VersionVector| PutRequest {
         context: clock.clone(),
@@ -25,10 +26,10 @@ async fn conditions_are_decided_with_the_write() {
     };
     fixture.store.put(unchanged(&created.clock)).await.unwrap();
     let stale = fixture.store.put(unchanged(&created.clock)).await;
-    assert!(matches!(stale, Err(RequestError::Unmet(Unmet::Modified))), "{stale:?}");
+    assert!(matches!(stale, Err(RequestError::Unmet(UnmetCondition::Modified))), "{stale:?}");
     let elsewhere = PutRequest { key: key("default", "none"), ..unchanged(&created.clock) };
     let missing = fixture.store.put(elsewhere).await;
-    assert!(matches!(missing, Err(RequestError::Unmet(Unmet::Missing))), "{missing:?}");
+    assert!(matches!(missing, Err(RequestError::Unmet(UnmetCondition::Missing))), "{missing:?}");
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["two"]);
 }
 
@@ -43,7 +44,7 @@ async fn a_condition_comes_before_the_quorums_of_the_write_and_after_those_of_it
     assert!(matches!(refused, Err(RequestError::NVal(_))), "{refused:?}");
     fixture.put(at, "one").await;
     let refused = fixture.store.put(create).await;
-    assert!(matches!(refused, Err(RequestError::Unmet(Unmet::Exists))), "{refused:?}");
+    assert!(matches!(refused, Err(RequestError::Unmet(UnmetCondition::Exists))), "{refused:?}");
 
     let mut updates = PropUpdates::default();
     updates.set("r", 7);

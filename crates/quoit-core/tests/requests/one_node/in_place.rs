@@ -5,7 +5,7 @@ use crate::slow_disk::{SlowDisk, bitcask_on};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quoit_core::{
-    Counter, DeleteRequest, PlainWrite, PutRequest, ReadOptions, RequestError, ShownInPlace,
+    Counter, DeleteRequest, PlainWrite, PutRequest, ReadInPlace, ReadOptions, RequestError,
     ShownObject, StoreSettings, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
@@ -204,7 +204,7 @@ async fn a_cold_read_is_tried_once_without_waiting_and_then_reads_the_disk_once(
     disk.make_cold();
     let before = disk.watch.reads();
     let shown = fixture.store.get_in_place(at, &ReadOptions::default(), |_| ()).unwrap();
-    let Some(ShownInPlace::Started(started)) = shown else {
+    let Some(ReadInPlace::Started(started)) = shown else {
         panic!("the object is not in memory: {shown:?}")
     };
     let found = fixture.store.finish_get(*started).await.unwrap();

@@ -98,7 +98,7 @@ async fn check(fixture: &Fixture, at: KeyRef<'static>, value: &Bytes) {
         Some(ShownObject::Whole(object)) => object.siblings[0].value.clone(),
         None => panic!("nothing is found"),
     });
-    let Some(quoit_core::ShownInPlace::Answer(shown)) = shown.unwrap() else {
+    let Some(quoit_core::ReadInPlace::Answer(shown)) = shown.unwrap() else {
         panic!("one node needs no confirmation")
     };
     assert!(shown == *value, "{} bytes in place", value.len());

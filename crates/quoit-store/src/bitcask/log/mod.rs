@@ -18,7 +18,7 @@ use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader,
 use super::room::LogRoom;
 use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentTable};
 use super::settings::BitcaskSettings;
-use super::synced::SyncedBefore;
+use super::synced::SyncedDistance;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::index::Location;
@@ -347,6 +347,6 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
         key_bytes: 0,
         value_bytes: length_u32(body_bytes),
         meta: RecordMeta::default(),
-        synced: SyncedBefore::UNKNOWN,
+        synced: SyncedDistance::UNKNOWN,
     }
 }

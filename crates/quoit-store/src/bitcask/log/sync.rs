@@ -4,7 +4,7 @@ use super::Log;
 use super::position::packed;
 use crate::bitcask::record::{ALIGNMENT_BYTES, Position};
 use crate::bitcask::segment::Segment;
-use crate::bitcask::synced::SyncedBefore;
+use crate::bitcask::synced::SyncedDistance;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -50,15 +50,15 @@ impl Log {
     }
 
     /// The distance from the durable end of the segment to a record that is about to be written.
-    pub(super) fn synced_before(&self, position: &Position) -> SyncedBefore {
+    pub(super) fn synced_before(&self, position: &Position) -> SyncedDistance {
         let synced = self.synced.load(Ordering::Acquire);
         match synced.checked_sub(packed(position.segment, 0)) {
             Some(end) if end < packed(1, 0) => {
                 let end = end * ALIGNMENT_BYTES as u64;
                 debug_assert!(end <= position.offset, "nothing after the log's end is durable");
-                SyncedBefore::of(position.offset - end)
+                SyncedDistance::of(position.offset - end)
             }
-            _ => SyncedBefore::UNKNOWN,
+            _ => SyncedDistance::UNKNOWN,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::bitcask::record::{
 use crate::bitcask::scan::{Scan, Scanned};
 use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::bitcask::store::{LogStore, count_dead, entry_of};
-use crate::bitcask::synced::SyncedBefore;
+use crate::bitcask::synced::SyncedDistance;
 use crate::engine::Record;
 use crate::error::StoreError;
 use crate::expired::after_expiry;
@@ -208,7 +208,7 @@ impl<'m> Copier<'m> {
 
     fn take(&mut self, victim: u32, record: &Scanned<'_>) -> Result<(), StoreError> {
         let header =
-            RecordHeader { in_batch: false, synced: SyncedBefore::UNKNOWN, ..record.header };
+            RecordHeader { in_batch: false, synced: SyncedDistance::UNKNOWN, ..record.header };
         match header.kind {
             RecordKind::Put => self.take_put(victim, &header, record),
             RecordKind::Remove if self.has_older_write(&header, record.key())? => {

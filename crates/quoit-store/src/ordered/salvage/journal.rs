@@ -1,6 +1,6 @@
 //! Writes of a keyspace in the journals of `fjall`, in the order of keys.
 
-use super::Unread;
+use super::UnreadableRange;
 use super::table::{TableEntry, TableEntryKind};
 use crate::ordered::journal::JournalItem;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 pub(super) struct JournalRun {
     items: Vec<JournalItem>,
     next: usize,
-    pub(super) unread: Vec<Unread>,
+    pub(super) unread: Vec<UnreadableRange>,
 }
 
 impl JournalRun {
@@ -35,7 +35,7 @@ impl JournalRun {
             self.next += 1;
             match read(item) {
                 Ok(entry) => return Some(entry),
-                Err(error) => self.unread.push(Unread {
+                Err(error) => self.unread.push(UnreadableRange {
                     path: item.journal.display().to_string(),
                     start: item.offset,
                     end: item.offset + u64::from(item.stored_bytes),

@@ -18,7 +18,7 @@
 use super::journal::JournalRun;
 use super::runs::{MergedRuns, Run};
 use super::table::{SalvagedTable, TableEntry, TableEntryKind};
-use super::{SalvageSink, Source, Unread};
+use super::{SalvageSink, Source, UnreadableRange};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::files;
@@ -49,7 +49,7 @@ pub(super) struct LsmSource {
     store_id: StoreId,
     /// Directory and number of the keyspace of each space.
     keyspaces: [(PathBuf, u64); Space::ALL.len()],
-    unread: Vec<Unread>,
+    unread: Vec<UnreadableRange>,
     /// True if writes of the journals are known to be lost.
     lacks_writes: bool,
 }
@@ -90,7 +90,7 @@ impl LsmSource {
 
     fn lose_writes(&mut self, reason: String) {
         let path = self.directory.display().to_string();
-        self.unread.push(Unread { path, start: 0, end: 0, reason });
+        self.unread.push(UnreadableRange { path, start: 0, end: 0, reason });
         self.lacks_writes = true;
     }
 
@@ -128,10 +128,10 @@ impl LsmSource {
     }
 
     /// The tables of a keyspace, and true if it is known which ones are current.
-    fn tables(&self, keyspace: &Path, unread: &mut Vec<Unread>) -> (Vec<Run>, bool) {
+    fn tables(&self, keyspace: &Path, unread: &mut Vec<UnreadableRange>) -> (Vec<Run>, bool) {
         let mut note = |path: &Path, reason: &str| {
             let (path, reason) = (path.display().to_string(), reason.to_owned());
-            unread.push(Unread { path, start: 0, end: 0, reason });
+            unread.push(UnreadableRange { path, start: 0, end: 0, reason });
         };
         let folder = keyspace.join(files::TABLES_NAME);
         let (paths, is_known) = match files::listed_tables(keyspace) {
@@ -164,7 +164,7 @@ impl LsmSource {
     fn merged(
         &self,
         space: Space,
-        unread: &mut Vec<Unread>,
+        unread: &mut Vec<UnreadableRange>,
         with_journals: bool,
     ) -> (MergedRuns, bool) {
         let (path, number) = &self.keyspaces[space as usize];
@@ -178,7 +178,7 @@ impl LsmSource {
             });
             if let Err(error) = visited {
                 let (path, reason) = (self.directory.display().to_string(), error.to_string());
-                unread.push(Unread { path, start: 0, end: 0, reason });
+                unread.push(UnreadableRange { path, start: 0, end: 0, reason });
             }
             runs.push(Run::Journal(JournalRun::new(items)));
         }

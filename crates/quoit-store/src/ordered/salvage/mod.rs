@@ -44,7 +44,7 @@ const BATCH_COUNT: usize = 512;
 
 /// A range of a file that could not be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unread {
+pub struct UnreadableRange {
     /// The file, or the directory if the file is not known.
     pub path: String,
     /// First byte of the range.
@@ -77,7 +77,7 @@ pub enum SalvageEvent<'e> {
         byte_count: u64,
     },
     /// A range of a file cannot be read.
-    Unread(&'e Unread),
+    Unread(&'e UnreadableRange),
     /// A record was not copied in its last version.
     Record {
         /// Its name.
@@ -234,7 +234,7 @@ impl SalvageSink<'_> {
     }
 
     /// Reports a range that cannot be read.
-    fn unread(&mut self, stretch: Unread) -> Result<(), StoreError> {
+    fn unread(&mut self, stretch: UnreadableRange) -> Result<(), StoreError> {
         self.filling.salvaged.unread_count += 1;
         (self.filling.watch)(&SalvageEvent::Unread(&stretch))
     }

@@ -1,6 +1,6 @@
 //! Sorted runs of entries, and their merge in the order of keys.
 
-use super::Unread;
+use super::UnreadableRange;
 use super::journal::JournalRun;
 use super::table::{SalvagedTable, TableEntry};
 use bytes::Bytes;
@@ -82,7 +82,7 @@ impl MergedRuns {
     }
 
     /// Takes the ranges that the runs could not read so far.
-    pub(super) fn take_unread(&mut self) -> Vec<Unread> {
+    pub(super) fn take_unread(&mut self) -> Vec<UnreadableRange> {
         let of_run = |run: &mut Run| match run {
             Run::Table(table) => std::mem::take(&mut table.unread),
             Run::Journal(journal) => std::mem::take(&mut journal.unread),

@@ -11,7 +11,7 @@
 //! So a table can be read without its index and its table of contents, even if its end is missing. After a
 //! damaged header, the reader searches the next intact one.
 
-use super::Unread;
+use super::UnreadableRange;
 use bytes::Bytes;
 use lsm_tree::table::block::decoder::ParsedItem;
 use lsm_tree::table::{Block, DataBlock};
@@ -65,7 +65,7 @@ pub(super) struct SalvagedTable {
     waiting: VecDeque<TableEntry>,
     is_over: bool,
     /// Ranges without a readable block.
-    pub(super) unread: Vec<Unread>,
+    pub(super) unread: Vec<UnreadableRange>,
 }
 
 /// The header of a block, as far as it is needed to find the next block.
@@ -118,7 +118,7 @@ impl SalvagedTable {
 
     fn note(&mut self, Range { start, end }: Range<u64>, reason: &str) {
         let (path, reason) = (self.path.display().to_string(), reason.to_owned());
-        self.unread.push(Unread { path, start, end, reason });
+        self.unread.push(UnreadableRange { path, start, end, reason });
     }
 
     /// Reads the next block, or skips a range without one.

@@ -6,7 +6,7 @@
 //! needs their space. So such a search finds records of any age: several versions of one, and some that
 //! were removed since.
 
-use super::{SalvageSink, Source, Unread, whole_record};
+use super::{SalvageSink, Source, UnreadableRange, whole_record};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::tree::{ENGINE_FILE, Take, TreeWalk, visit_leaves, with_saved_header};
@@ -34,8 +34,8 @@ impl TreeSource {
         self.walk.as_ref().filter(|walk| walk.has_root(Space::Records.name()))
     }
 
-    fn unread(&self, reason: String) -> Unread {
-        Unread { path: self.path.clone(), start: 0, end: 0, reason }
+    fn unread(&self, reason: String) -> UnreadableRange {
+        UnreadableRange { path: self.path.clone(), start: 0, end: 0, reason }
     }
 }
 

@@ -20,8 +20,8 @@ pub use asks::{
 pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
 pub use state::{
     ChangeMessage, ClusterMessage, Copies, LayoutMessage, LostMessage, MemberMessage,
-    MemberRemoval, MemberStatusMessage, Named, NodeLoss, RaisedMessage, Rule, Serves, StagedKind,
-    StagedMessage, StagedMessages, StateMessage,
+    MemberRemoval, MemberStatusMessage, Named, NodeLoss, RaisedMessage, Rule, ServedLayouts,
+    StagedKind, StagedMessage, StagedMessages, StateMessage,
 };
 pub use trust::{
     AuthorityMessage, EnrolRequest, Enrolled, HolderMessage, TokenMessage, TrustMessage,

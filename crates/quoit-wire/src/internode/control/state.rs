@@ -32,7 +32,7 @@ pub struct ChangeMessage {
     pub copied: Option<Copies>,
     /// Records the layouts that a node serves with.
     #[prost(message, optional, tag = "9")]
-    pub serves: Option<Serves>,
+    pub serves: Option<ServedLayouts>,
     /// Records that a node has lost records.
     #[prost(message, optional, tag = "10")]
     pub lost: Option<NodeLoss>,
@@ -157,7 +157,7 @@ pub struct Copies {
 
 /// Layouts that a node serves with.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Serves {
+pub struct ServedLayouts {
     /// The node.
     #[prost(bytes = "bytes", tag = "1")]
     pub node: Bytes,
@@ -193,7 +193,7 @@ pub struct ClusterMessage {
     pub incomplete: Vec<Copies>,
     /// Layouts that the members serve with.
     #[prost(message, repeated, tag = "5")]
-    pub acknowledged: Vec<Serves>,
+    pub acknowledged: Vec<ServedLayouts>,
     /// Copies that have lost records; absent if no node has ever reported a loss.
     #[prost(message, optional, tag = "6")]
     pub lost: Option<LostMessage>,
