@@ -74,6 +74,21 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
     clients.chain(of_data_types).chain(of_registers).collect()
 }
 
+/// Waits until all clients are done, and then until all faults are repaired.
+async fn until_repaired(
+    clients: Vec<JoinHandle<()>>,
+    stage: &Mutex<Stage>,
+) -> Result<(), Violation> {
+    for client in clients {
+        client.await.map_err(broken)?;
+    }
+    *stage.lock() = Stage::Repair;
+    while *stage.lock() != Stage::Repaired {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
 /// Starts the changes of the buckets' properties of a run.
 fn start_changes_of_buckets<W>(
     ground: &RunContext,
@@ -131,13 +146,7 @@ pub(crate) async fn drive(
     let upgrades = settings
         .mixes_versions(seed)
         .then(|| tokio::spawn(try_new_things(seed, ground.clone(), is_working())));
-    for client in clients {
-        client.await.map_err(broken)?;
-    }
-    *stage.lock() = Stage::Repair;
-    while *stage.lock() != Stage::Repaired {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_repaired(clients, &stage).await?;
     lift_limits(&ground).await;
     until_done(&ground, operator, "members").await?;
     for changes in buckets {
@@ -197,13 +206,7 @@ pub(crate) async fn drive_clusters(
         let cluster = clusters[operated_cluster(seed, count)].clone();
         tokio::spawn(Operator::new(seed, cluster, settings.family).run(is_working))
     });
-    for client in clients {
-        client.await.map_err(broken)?;
-    }
-    *stage.lock() = Stage::Repair;
-    while *stage.lock() != Stage::Repaired {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_repaired(clients, &stage).await?;
     lift_limits(&ground).await;
     until_done(&ground, operator, "members").await?;
     // A comparison of clusters asks one node of each, and repairs by anti-entropy are not queued for

@@ -24,8 +24,8 @@ const EXIT_LOOK: Duration = Duration::from_millis(4);
 
 impl Operator {
     /// Cuts a member off from all others, marks it as down, and lets all spare machines join. When the others
-    /// have retired all layouts that the member knows, it can reach them again. When the clients are done, all
-    /// members can.
+    /// have retired all layouts that the member knows, it can reach them again. When the clients are done, it
+    /// can reach them in any case.
     pub(super) async fn grow_without_one(&mut self, are_clients_working: impl Fn() -> bool) {
         let members: Vec<usize> = self.members.iter().copied().collect();
         let spares: Vec<usize> = {
