@@ -14,12 +14,12 @@ use std::borrow::Cow;
 
 /// State that a change finds under the record's name.
 pub(crate) enum Present<'o> {
-    /// An object. Of a large set or map it has the clock and all values, but no items.
+    /// An object. A large set or map has its clock and all values, but items only if it was assembled.
     Stored(Cow<'o, Object>),
     /// No object, but the reap record of this tombstone.
     Reaped {
         tombstone: Object,
-        /// The object without values whose causal history the new object takes over.
+        /// The object whose causal history the new object takes over.
         history: Box<Object>,
     },
     /// Nothing.

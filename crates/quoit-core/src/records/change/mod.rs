@@ -58,7 +58,8 @@ pub(crate) struct ChangeOptions {
 
 /// Result of a change. Each part is `None` if nothing was written or if it is not at hand.
 pub(crate) struct Changed {
-    /// The object after the change.
+    /// The object after the change. A large set or map may be without its items, unless
+    /// [`ChangeOptions::returns_object`] is set.
     pub(crate) object: Option<Object>,
     /// Position of the change in the log.
     pub(crate) ticket: Option<Ticket>,
