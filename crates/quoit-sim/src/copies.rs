@@ -5,7 +5,9 @@
 //! run looks for the value in the bytes that a loss of power would leave on each disk.
 
 use crate::contents::Contents;
-use crate::history::{Found, History, KeyNumber, ValueHolders, Write, WriteKind, WriteNumber};
+use crate::history::{
+    Found, History, KeyNumber, ProcessNumber, ValueHolders, Write, WriteKind, WriteNumber,
+};
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::requests::Quorums;
@@ -124,11 +126,7 @@ impl RunContext {
             holders.map(|machine| Machine::node_id_at(machine.index)).collect::<BTreeSet<_>>()
         };
         let is_it = |bytes: &[u8]| telling.find(bytes).is_some();
-        let with_it = self
-            .in_service()
-            .into_iter()
-            .filter(|machine| self.has(machine) && machine.disks().data.has_written(is_it));
-        let processes = with_it.map(|machine| (machine.index, machine.boot_count())).collect();
+        let processes = self.processes_with(is_it);
         let told = value.slice(..value.len().min(TELLING_BYTES));
         history.holders.insert(write.key, ValueHolders { number, processes, telling: told });
         let synced_at = holders(&|disk| disk.has_durable(is_it));
@@ -172,6 +170,15 @@ impl RunContext {
                 return;
             }
         }
+    }
+
+    /// Processes of the machines on whose disks the bytes are written.
+    fn processes_with(&self, is_it: impl Fn(&[u8]) -> bool + Copy) -> BTreeSet<ProcessNumber> {
+        self.in_service()
+            .into_iter()
+            .filter(|machine| self.has(machine) && machine.disks().data.has_written(is_it))
+            .map(|machine| (machine.index, machine.boot_count()))
+            .collect()
     }
 }
 

@@ -91,9 +91,10 @@ impl MessageSchema {
     /// The field with a tag, and its index. Searches from `hint` on, then before it.
     #[inline]
     fn find(&self, tag: u32, hint: usize) -> Option<(usize, &'static Field)> {
-        let fields = self.fields.iter().enumerate();
-        let mut order = fields.clone().skip(hint).chain(fields.take(hint));
-        order.find(|(_, field)| field.tag == tag)
+        let (before, from) = self.fields.split_at_checked(hint)?;
+        let later = from.iter().enumerate().find(|(_, field)| field.tag == tag);
+        let later = later.map(|(place, field)| (hint + place, field));
+        later.or_else(|| before.iter().enumerate().find(|(_, field)| field.tag == tag))
     }
 
     fn check_required(&self, seen: u64) -> Result<(), DecodeError> {

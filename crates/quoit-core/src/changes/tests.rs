@@ -126,7 +126,7 @@ fn lost_changes_are_a_gap_for_former_positions() {
     // A power cut: entries may have gone.
     let disk = disk.crash();
     let log = open_after(&disk, MachineBoot(2), 8);
-    assert!(read(&log, ReadFrom::Place(place)).expect_err("unsure").contains("another one"));
+    assert!(read(&log, ReadFrom::Place(place)).expect_err("unsure").contains("begun a new log"));
     let place = read(&log, ReadFrom::Oldest).expect("what is left").next;
     log.close(2).expect("the disk takes it");
     let log = open_after(&disk, MachineBoot(3), 9);

@@ -24,9 +24,9 @@ impl ReplicatedStore {
     }
 
     /// Merges an object that was made elsewhere with the stored one, as a put of
-    /// [`PutRequest::given`](crate::PutRequest::given) does, if this node is alone; declines otherwise. A caller
-    /// with many objects appends all of them to the log before it waits, so that they share one sync. Reads the
-    /// stored object from disk if need be.
+    /// [`PutRequest::given`](crate::PutRequest::given) does, if this node is alone; declines otherwise. A
+    /// caller with many objects appends all of them to the log before it waits, so that they share one sync.
+    /// Reads the stored object from disk if need be.
     ///
     /// # Errors
     ///

@@ -92,7 +92,7 @@ impl Table {
                     self.entries = entries.into_iter().rev().filter_map(entry).collect();
                 }
                 None => {
-                    let what = "a block is damaged: what is in it is lost, and older versions may be shown \
+                    let what = "a block is damaged: its records are lost, and older versions may appear \
                                 instead";
                     damage.push(Damage::new(&self.path, handle.at, what).with_len(handle.len));
                 }

@@ -54,7 +54,7 @@ impl<'q> Raw<'q> {
     fn of(query: &'q [u8]) -> Self {
         let mut raw = Self::default();
         for (name, value) in uri::query_pairs(query) {
-            let mut known = raw.values.iter_mut().zip(NAMES);
+            let mut known = raw.values.iter_mut().zip(&NAMES);
             if let Some((first, _)) = known.find(|(_, known)| *known.as_bytes() == *name) {
                 first.get_or_insert(value);
             }
@@ -63,7 +63,7 @@ impl<'q> Raw<'q> {
     }
 
     fn get(&self, name: &str) -> Option<&[u8]> {
-        let (value, _) = self.values.iter().zip(NAMES).find(|(_, known)| *known == name)?;
+        let (value, _) = self.values.iter().zip(&NAMES).find(|(_, known)| **known == name)?;
         value.as_deref()
     }
 }

@@ -112,18 +112,8 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
-            Trouble::LongStall => {
-                self.put(at_us, MachineFault::Stall(machine, true));
-                let end_us = at_us + self.random.within(LONG_STALLS_US);
-                return self.put(end_us, MachineFault::Stall(machine, false));
-            }
-            Trouble::LongOneWay => {
-                let other = self.other_than(machine);
-                self.put(at_us, MachineFault::Cut { from: machine, to: other, is_cut: true });
-                let end_us = at_us + self.random.within(LONG_ONE_WAY_US);
-                return self
-                    .put(end_us, MachineFault::Cut { from: machine, to: other, is_cut: false });
-            }
+            Trouble::LongStall => return self.add_long_stall(machine, at_us),
+            Trouble::LongOneWay => return self.add_long_one_way(machine, at_us),
             // The caller plans these kinds by itself.
             Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {
                 return;
@@ -131,6 +121,21 @@ impl Planner<'_> {
         };
         self.planned.push(Planned { at_us, fault: begin });
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
+    }
+
+    fn add_long_stall(&mut self, machine: usize, at_us: u64) {
+        self.put(at_us, MachineFault::Stall(machine, true));
+        let end_us = at_us + self.random.within(LONG_STALLS_US);
+        self.put(end_us, MachineFault::Stall(machine, false));
+    }
+
+    /// Plans a long cut of the direction from a machine to another one.
+    fn add_long_one_way(&mut self, machine: usize, at_us: u64) {
+        let other = self.other_than(machine);
+        let cut = |is_cut| MachineFault::Cut { from: machine, to: other, is_cut };
+        self.put(at_us, cut(true));
+        let end_us = at_us + self.random.within(LONG_ONE_WAY_US);
+        self.put(end_us, cut(false));
     }
 
     /// Plans a hung disk. Often the machine loses its power, or its process is killed, before the disk

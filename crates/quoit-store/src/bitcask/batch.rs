@@ -223,6 +223,7 @@ fn replace_each_once(prepared: &mut [Prepared<'_>]) {
 }
 
 /// Keeps only the last of several writes of one record.
+#[expect(clippy::indexing_slicing, reason = "the numbers are those of the writes")]
 fn last_of_each<'a>(writes: &[BatchWrite<'a>]) -> Vec<BatchWrite<'a>> {
     let mut last = BTreeMap::new();
     for (number, write) in writes.iter().enumerate() {
@@ -231,5 +232,5 @@ fn last_of_each<'a>(writes: &[BatchWrite<'a>]) -> Vec<BatchWrite<'a>> {
     }
     let mut numbers: Vec<_> = last.into_values().collect();
     numbers.sort_unstable();
-    numbers.into_iter().filter_map(|number| writes.get(number)).copied().collect()
+    numbers.into_iter().map(|number| writes[number]).collect()
 }

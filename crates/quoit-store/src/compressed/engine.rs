@@ -53,8 +53,9 @@ impl CompressedEngine {
     }
 
     /// Packs the value in `out[start..]` into its stored form, in place.
+    #[expect(clippy::indexing_slicing, reason = "the value was appended behind `start`")]
     pub(super) fn pack(&self, key: KeyRef<'_>, out: &mut Vec<u8>, start: usize) {
-        if out.get(start..).is_some_and(frame::may_be_framed) {
+        if frame::may_be_framed(&out[start..]) {
             frame::pack(out, start, self.compresses(key));
         }
     }

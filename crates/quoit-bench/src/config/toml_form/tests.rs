@@ -78,7 +78,7 @@ fn errors_name_line_and_column() {
         ("\u{e9} = 1", "1:1: "),
         ("a = { binary = [256] }", "1:16: bytes are integers from 0 to 255"),
         ("a = { tuple = 5 }", "1:15: an array was expected"),
-        ("a = { string = 5 }", "1:16: string wants a text"),
+        ("a = { string = 5 }", "1:16: string needs a text"),
         ("a = { map = [5] }", "1:13: a map is an array"),
         ("a = { list = [], tail = 1 }", "1:5: a list with a tail"),
         ("a = 1\na = 2", "2:1: "),
