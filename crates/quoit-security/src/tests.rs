@@ -197,15 +197,19 @@ fn limits_are_reached_and_told_as_they_are() {
         format!("alter-user u1 groups={}", names.join(","))
     };
     for (last, next, told) in [
-        ("add-user x", "add-user y", "there are 10000 users,"),
-        ("add-group x", "add-group y", "there are 10000 groups,"),
+        ("add-user x", "add-user y", "the maximum of 10000 users;"),
+        ("add-group x", "add-group y", "the maximum of 10000 groups;"),
         (
             "add-source all 11.0.0.0/8 trust",
             "add-source all 12.0.0.0/8 trust",
-            "are 20000 sources,",
+            "the maximum of 20000 sources;",
         ),
-        ("grant riak_kv.get on a to all", "grant riak_kv.get on b to all", "are 100000 grants,"),
-        (&groups(1000), &groups(1001), "there are 1000 groups of one user or group,"),
+        (
+            "grant riak_kv.get on a to all",
+            "grant riak_kv.get on b to all",
+            "the maximum of 100000 grants;",
+        ),
+        (&groups(1000), &groups(1001), "the maximum of 1000 groups of one user or group;"),
     ] {
         run(&mut security, last).expect(last);
         let refusal = refused(&security, next);
