@@ -186,7 +186,7 @@ class Clocks(ClusterCase):
             wrong.launch()
             self.assertEqual(self.acknowledged(wrong), 0, wrong.log_tail())
             self.assertEqual(wrong.process.returncode, 1, wrong.log_tail())
-            self.assertIn("does not serve clients: its clock is not that", wrong.log_tail(100))
+            self.assertIn("does not serve clients: its clock differs from", wrong.log_tail(100))
         wrong.environment = {}
         wrong.start()
         with Connection(wrong.pb) as pb:
@@ -200,7 +200,7 @@ class Clocks(ClusterCase):
             node.stop()
         cluster[0].start()
         put_all(cluster[0], ["k"], "v")
-        self.assertIn("no other member has told its time", cluster[0].log_tail(100))
+        self.assertIn("no other member has reported its time", cluster[0].log_tail(100))
         self.assertNotIn("behind what it was", cluster[0].log_tail(100))
         cluster[0].stop()
         cluster[0].environment = shifted_clock.environment(self.folder, -3600)

@@ -114,7 +114,7 @@ fn a_chain_that_begins_with_another_certificate_names_the_line_of_the_right_one(
     let chain = authority.write("chain", chain.concat());
     let words = refusal(Identity::load(&chain, &key, &[], Purpose::Server, NOW));
     assert!(words.starts_with(&format!("{}:{line}: ", chain.display())), "{words}");
-    assert!(words.contains("host.key") && words.contains("put it first"), "{words}");
+    assert!(words.contains("host.key") && words.contains("put that certificate first"), "{words}");
 }
 
 #[test]
