@@ -17,6 +17,7 @@ use crate::violation::{Fault, Violation};
 use memchr::memmem;
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
+use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::Quorum;
 use quoit_seam::FaultyDisk;
@@ -135,11 +136,7 @@ impl RunContext {
         let resolve = |quorum: Quorum| quorum.resolve(*n_val) as usize;
         let after = self.known_layouts(machine);
         let layouts = after.0.values().filter(|layout| before.0.contains_key(&layout.version()));
-        let ring_size = self
-            .in_service()
-            .iter()
-            .find_map(|machine| machine.store().map(|store| store.control().ring_size()));
-        let Some(ring_size) = ring_size else { return };
+        let Some(ring_size) = self.ring_size() else { return };
         for layout in layouts {
             let primaries = name.primaries(layout, ring_size, *n_val);
             // A node at several positions of a preference list has several votes. So does a fallback that
@@ -170,6 +167,11 @@ impl RunContext {
                 return;
             }
         }
+    }
+
+    fn ring_size(&self) -> Option<RingSize> {
+        let machines = self.in_service();
+        machines.iter().find_map(|machine| Some(machine.store()?.control().ring_size()))
     }
 
     /// Processes of the machines on whose disks the bytes are written.

@@ -142,7 +142,11 @@ fn every_fault_says_what_is_wrong() {
     assert!(text(&[MARK, 9]).contains("method 9, which this version does not know"));
     let mut longer = good.clone();
     longer[4] += 1;
-    assert!(text(&longer).contains("decompresses to 9808 bytes and not to 9809"), "{}", text(&longer));
+    assert!(
+        text(&longer).contains("decompresses to 9808 bytes and not to 9809"),
+        "{}",
+        text(&longer)
+    );
     assert!(text(&good[..good.len() - 3]).contains("damaged"));
 }
 
