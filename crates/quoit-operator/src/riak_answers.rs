@@ -27,7 +27,7 @@ const CHECKS: [(&str, &str); 10] = [
     ("strong_consistency", "ensembles, which are not there"),
     ("sysctl", "limits and settings of the system"),
 ];
-/// Number of partitions that Riak's documentation recommends for each node.
+/// Usual numbers of partitions for each node. Outside of them, `diag` reports a notice.
 const PARTITIONS_A_NODE: std::ops::RangeInclusive<u64> = 8..=128;
 /// Default number of replicas of a bucket.
 const REPLICAS: usize = 3;

@@ -201,7 +201,7 @@ impl PasswordHash {
         Some(hash)
     }
 
-    /// Returns a keyed digest of a password and this hash. With it a caller recognises a password that was
+    /// Returns a keyed digest of a password and this hash. With it a caller recognizes a password that was
     /// verified before, without storing the password. Costs one iteration of PBKDF2.
     #[must_use]
     pub fn token(&self, key: &[u8; 32], password: &[u8]) -> [u8; 32] {

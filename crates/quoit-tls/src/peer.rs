@@ -103,7 +103,7 @@ fn certificate_words(fault: &CertificateError) -> String {
 }
 
 /// Translates errors that the TLS library passes on from the certificate library. They are
-/// recognised by their names.
+/// recognized by their names.
 fn other_words(fault: &str) -> String {
     let (reason, remedy) = if fault.contains("UnsupportedCertVersion") {
         ("is X.509 version 1", "have it issued as version 3 (openssl x509 -req needs -extfile)")

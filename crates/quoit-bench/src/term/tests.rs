@@ -165,7 +165,7 @@ fn what_was_left_out_is_pointed_to() {
 }
 
 #[test]
-fn underscores_escaped_by_mail_programs_are_recognised() {
+fn underscores_escaped_by_mail_programs_are_recognized() {
     check_error("{key\\_generator, 5}.", "replace every `\\_` by `_`");
     let plain = parse_terms("{key generator, 5}.").unwrap_err().to_string();
     assert!(!plain.contains("mail"), "{plain}");

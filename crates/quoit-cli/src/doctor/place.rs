@@ -13,9 +13,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Free space, in bytes, below which the doctor reports that a disk is nearly full.
+/// Free space, in bytes, below which the doctor reports an error: the disk is soon full.
 const ROOM_BYTES_MIN: u64 = 1 << 30;
-/// Free share of a disk, in percent, below which the doctor reports that a disk is nearly full.
+/// Free share of a disk, in percent, below which the doctor warns: merges need space.
 const ROOM_PERCENT_MIN: u64 = 10;
 /// Prefixes of the types of file systems that lose synced data, or that store it on another machine. Among
 /// FUSE file systems, only those of the type [`LOCAL_FUSE`] are known to store data on this machine.

@@ -120,8 +120,9 @@ fn of_node(node: &Value, found: &mut Vec<Finding>) {
         found.push(finding(
             format!("an object that was read at {name} has {count} siblings"),
             Remedy::of(format!(
-                "`quoit admin fold find-keys TYPE/BUCKET --siblings {SIBLINGS_MAX}` finds such; writes \
-                 have to send the context of a read"
+                "`quoit admin fold find-keys TYPE/BUCKET --siblings {}` finds such; writes have to send \
+                 the context of a read",
+                SIBLINGS_MAX - 1
             )),
         ));
     }
@@ -207,7 +208,7 @@ fn transfers(transfers: &Value, nodes: &[Value], found: &mut Vec<Finding>) {
         };
         found.push(finding(
             format!("handoff is switched off at {node} ({way})"),
-            Remedy::of(format!("`quoit admin handoff enable {way} {node}`")),
+            Remedy::of(format!("`quoit admin handoff enable {way} --node {node}`")),
         ));
     }
     let is_up =
@@ -355,7 +356,7 @@ mod tests {
         assert_eq!(remedies.len(), 5, "{remedies:?}");
         assert!(remedies.iter().any(|remedy| remedy.contains("c@h, d@h")), "{remedies:?}");
         assert!(
-            remedies.iter().any(|remedy| remedy.contains("handoff enable outbound a@h")),
+            remedies.iter().any(|remedy| remedy.contains("handoff enable outbound --node a@h")),
             "{remedies:?}"
         );
     }

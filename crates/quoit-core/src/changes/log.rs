@@ -76,7 +76,8 @@ pub(super) struct LogRead {
     pub(super) complete_us: u64,
 }
 
-/// Error for an offset whose entries the log has removed or lost.
+/// Error for an offset or time whose entries the log has removed or lost, or for an offset that it never
+/// had.
 #[derive(Debug)]
 pub(super) struct LogGap {
     pub(super) text: String,
@@ -208,7 +209,7 @@ impl ChangeLog {
                 ReadFrom::Time(us) => state.journal.file_of(EntrySequence(us)),
                 ReadFrom::Place(place) if place.log != state.log => {
                     return gap(
-                        "the node has begun a new log: the changes of the former log are lost",
+                        "the node has begun a new log: changes of the former log may be lost",
                     );
                 }
                 ReadFrom::Place(place) if place.cursor.file < start.file => {

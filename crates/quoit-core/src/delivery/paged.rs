@@ -39,9 +39,9 @@ pub(crate) const STAGED_BYTES_MAX: usize = 256 << 10;
 /// Number of passes in which pages are read while clients write. After that, they are read while writers
 /// wait.
 const PASS_COUNT: usize = 2;
-/// Maximum time between two messages of the sender. After it, an empty message tells the receiver that the
-/// sender is alive. A receiver that gets no message for four times as long drops the staging; if it can't
-/// reach the sender, it waits for less.
+/// Time without a message after which the sender, at its next step, sends an empty one to show that it is
+/// alive. A receiver that gets no message for four times as long drops the staging; if it can't reach the
+/// sender, it waits for less.
 const SIGN_INTERVAL: Duration = Duration::from_secs(15);
 /// Pause before a receiver that can't stage another record yet is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);

@@ -30,7 +30,7 @@ pub struct PartitionExchanges {
 /// Figures of all exchanges that this node has begun.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ExchangeStats {
-    /// Time since this node computed the digests of its copies, which it does at its start.
+    /// Time for which this node has kept digests of its copies: the time since its start.
     pub digests_ago: Duration,
     /// The partitions of which this node has a complete copy, in order.
     pub partitions: Vec<PartitionExchanges>,

@@ -53,7 +53,8 @@ const ATTEMPT_COUNT: usize = 3;
 
 /// Result of an attempt.
 enum AttemptResult {
-    /// Each copy now has all items of both.
+    /// The copies are merged: each has everything that either had, removals included. A copy in another
+    /// cluster is unchanged.
     United,
     /// A copy has changed meanwhile.
     Stale,

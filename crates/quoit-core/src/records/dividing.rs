@@ -68,7 +68,7 @@ impl Records {
 }
 
 /// True if a stored object is large enough to be divided into pages. Objects that hold no data type are
-/// recognised by their first bytes, without decoding.
+/// recognized by their first bytes, without decoding.
 pub(super) fn should_be_divided(stored: &[u8]) -> bool {
     PagedObject::may_need_pages(stored)
         && Object::decode(&Bytes::copy_from_slice(stored))

@@ -65,7 +65,7 @@ fn should_parts_be_divided(meta: RecordMeta, front: &[u8], rest: &mut Bytes) -> 
     if rest.is_empty() {
         return should_be_divided(front);
     }
-    // The front is enough to recognise a plain object, which holds no data type.
+    // The front is enough to recognize a plain object, which holds no data type.
     if PlainObject::read_front(front, meta.digest).is_some() {
         return false;
     }

@@ -357,7 +357,7 @@ async fn what_taken_reap_records_cover_does_not_come_back_after_a_power_cut() {
     }
 }
 
-/// One node lacks the records, and would keep values out of which it had reap records.
+/// One node lacks the records, and would reject values of which it had reap records.
 #[tokio::test(start_paused = true)]
 async fn no_reap_record_is_made_of_a_value_that_has_replaced_its_tombstone() {
     let cluster = TestCluster::joined(3).await;

@@ -1,5 +1,5 @@
-//! Tells all nodes of the cluster when a full-sync begins and ends. Missed deletes in their queues wait for a
-//! full-sync.
+//! Tells all nodes of the cluster when a full-sync of all records begins, and when it has found that the
+//! other cluster lacks none of them. Missed deletes in their queues wait for that.
 
 use super::FullSync;
 use super::report::FullSyncReport;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const BUCKETS_TIMEOUT_MS: u32 = 300_000;
 const KEYS_TIMEOUT_MS: u32 = 480_000;
 const KEYS_STREAM_TIMEOUT_MS: u32 = 60_000;
-/// Size in bytes above which a document is sent in pieces. Up to this size, a failure can still replace the
+/// Size in bytes from which on a document is sent in pieces. Below this size, a failure can still replace the
 /// document by an error.
 pub(super) const HELD_BYTES_MAX: usize = 1024 * 1024;
 

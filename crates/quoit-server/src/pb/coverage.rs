@@ -22,7 +22,7 @@ impl PbConnection {
         let is_replacement = wanted.replaced.is_some();
         let entries = planned.map_err(|fault| match fault {
             CoverageError::Context(_) => invalid_context(),
-            // Clients recognise this text and give up.
+            // Clients recognize this text and give up.
             CoverageError::Request(RequestError::InsufficientCoverage) if is_replacement => {
                 Fault::Text("primary_partition_unavailable".into())
             }

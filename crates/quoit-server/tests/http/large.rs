@@ -1,5 +1,5 @@
-//! Large values over both protocols, byte by byte: sizes around the limits above which they are sent from
-//! their own buffers, pipelined requests, and clients that send and read slowly.
+//! Large values over both protocols, byte by byte: sizes around the limits from which on they are sent
+//! from their own buffers, pipelined requests, and clients that send and read slowly.
 
 use crate::binary::Binary;
 use crate::fixture::{Client, Node};

@@ -11,7 +11,7 @@
 //! of the log before them, by key files, by the snapshot, and by `STORE`. Records that were written before
 //! version 4 of `STORE` say nothing of the log before them, so such a log is not cut.
 //!
-//! [`SyncedDistance`]: super::synced::SyncedBefore
+//! [`SyncedDistance`]: super::synced::SyncedDistance
 
 use super::candidates::SegmentFile;
 use super::checkpoint::CheckpointState;

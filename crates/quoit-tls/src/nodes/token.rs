@@ -21,7 +21,7 @@ const ED25519_PKCS8: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 /// A token with which a node can join: the digest of the cluster's authority, by which the node
-/// recognises the cluster, and the seed of a key, by which the cluster recognises the node. It is a
+/// recognizes the cluster, and the seed of a key, by which the cluster recognizes the node. It is a
 /// secret. As text it is one word.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JoinToken {

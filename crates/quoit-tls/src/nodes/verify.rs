@@ -28,7 +28,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// ALPN name of the internode protocol.
 const ALPN_MEMBERS: &[u8] = b"quoit-internode";
-/// ALPN name of the same protocol, for a dialing node that recognises the cluster by the shared secret.
+/// ALPN name of the same protocol, for a dialing node that recognizes the cluster by the shared secret.
 const ALPN_SECRET: &[u8] = b"quoit-internode-secret";
 
 /// Server name under which all nodes are dialed. The certificate proves the node's identity, not its
@@ -179,7 +179,7 @@ fn key_of(der: &CertificateDer<'_>) -> Option<Fingerprint> {
     Some(Fingerprint::of(&parsed.public_key().subject_public_key.data))
 }
 
-/// Certificates of a listening node: that of the shared secret for dialing nodes that recognise the
+/// Certificates of a listening node: that of the shared secret for dialing nodes that recognize the
 /// cluster by it, and the node's own one for all others.
 #[derive(Debug)]
 struct NodeCertificates {
@@ -295,7 +295,7 @@ fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), 
     }
 }
 
-/// Data by which a dialing node recognises the other side.
+/// Data by which a dialing node recognizes the other side.
 #[derive(Debug)]
 enum PeerTrust {
     Authorities { nodes: Arc<WebPkiServerVerifier>, removed: BTreeSet<String> },

@@ -3,7 +3,7 @@
 //! One declaration generates the struct with its `prost` implementation and the [`MessageSchema`] against
 //! which bodies are checked, so that the two can't disagree.
 //!
-//! [`MessageSchema`]: crate::shape::Shape
+//! [`MessageSchema`]: crate::shape::MessageSchema
 
 /// Declares messages. `NAME: CODE` declares a message that is the body of frames with that
 /// [`MessageCode`](crate::code::MessageCode); `NAME` alone declares a nested message.

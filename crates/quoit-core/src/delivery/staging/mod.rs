@@ -3,8 +3,8 @@
 //! The protocol for one record; [`super::paged`] is the sender:
 //!
 //! 1. `OpenStaging` names the record and its digest. If this node has this version, or another version in
-//!    pages, it answers so, and no pages are sent. Otherwise it writes a note, syncs it and gives the staging
-//!    a number.
+//!    pages, it answers so, and no pages are sent. If it can't stage the record now, it answers `Busy`; if it
+//!    can't have pages of it, `Whole`. Otherwise it writes a note, syncs it and gives the staging a number.
 //! 2. `StagePages` brings pages, in any order. A page may come again when it has changed on the sender, or
 //!    be taken back. Pages are stored aside, where no reader looks.
 //! 3. `FinishStaging` brings the root. If the staged pages are those of the root, the record is stored in

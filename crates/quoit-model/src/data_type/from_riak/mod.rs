@@ -10,7 +10,7 @@
 //! Data types whose form in Riak has no events get those of the object's clock. An object with a greater
 //! clock has everything that an object with a smaller clock has. So each element of a grow-only set, and the
 //! registers of a HyperLogLog, are written by the last event of each actor. Of two versions the newer one
-//! then replaces the older, and the merge of two concurrent versions has the elements of both.
+//! then replaces the older, and the merge of two concurrent versions has what either has.
 //!
 //! In a counter, the number of an actor's event is the sum of all that the actor has counted, which
 //! grows with each update. A count of an incarnation of Quoit is an exception: its event is the
