@@ -61,6 +61,12 @@ pub struct Cluster {
     pub(crate) damaged: BTreeSet<usize>,
 }
 
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.ways.end();
+    }
+}
+
 impl Cluster {
     /// Builds the world of a seed. No step has run yet.
     pub fn new(seed: u64, settings: &Settings) -> Self {

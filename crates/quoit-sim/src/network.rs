@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::AsyncWrite;
 use turmoil::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use turmoil::net::{TcpListener, TcpStream};
@@ -39,6 +39,8 @@ pub struct BlockedLinks(Arc<Mutex<Blocked>>);
 struct Blocked {
     directions: BTreeSet<LinkDirection>,
     waiting: Vec<Waker>,
+    /// True if the simulation is being dropped.
+    has_ended: bool,
 }
 
 impl BlockedLinks {
@@ -53,6 +55,24 @@ impl BlockedLinks {
         let waiting = std::mem::take(&mut blocked.waiting);
         drop(blocked);
         waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has all further writes fail. Called before the simulation is dropped: tasks of its machines send
+    /// messages when they are dropped with it, and `turmoil`'s streams panic outside of a simulation.
+    pub(crate) fn end(&self) {
+        self.0.lock().has_ended = true;
+    }
+
+    /// Waits until the direction is free, for a write.
+    fn poll_writable(
+        &self,
+        direction: &LinkDirection,
+        context: &Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.0.lock().has_ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        self.poll_free(direction, context).map(Ok)
     }
 
     fn poll_free(&self, direction: &LinkDirection, context: &Context<'_>) -> Poll<()> {
@@ -145,9 +165,7 @@ impl AsyncWrite for HeldWriter {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.ways.poll_free(&self.direction, context).is_pending() {
-            return Poll::Pending;
-        }
+        ready!(self.ways.poll_writable(&self.direction, context))?;
         Pin::new(&mut self.writer).poll_write(context, bytes)
     }
 
@@ -156,9 +174,7 @@ impl AsyncWrite for HeldWriter {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.ways.poll_free(&self.direction, context).is_pending() {
-            return Poll::Pending;
-        }
+        ready!(self.ways.poll_writable(&self.direction, context))?;
         Pin::new(&mut self.writer).poll_shutdown(context)
     }
 }
