@@ -270,7 +270,7 @@ fn sources_table(document: &Value) -> String {
     let mut rows: Vec<(Value, Vec<Value>)> = Vec::new();
     for source in document["sources"].as_array().into_iter().flatten() {
         let mut shared = source.clone();
-        let user = shared["user"].take();
+        let user = shared.get_mut("user").map(Value::take).unwrap_or_default();
         let is_all = user == "all";
         let known =
             rows.iter_mut().find(|(known, users)| *known == shared && !is_all && users[0] != "all");

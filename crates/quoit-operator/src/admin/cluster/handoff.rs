@@ -178,7 +178,7 @@ pub(crate) fn handoff(api: &Api, command: &HandoffCommand, format: Format) -> Re
             let node = args.name(api, format)?;
             let mut document = done(api.get("transfers")?, format)?;
             let of_node = |each: &Value| node.as_ref().is_none_or(|node| each["from"] == **node);
-            if let Some(active) = document["active"].as_array_mut() {
+            if let Some(active) = document.get_mut("active").and_then(Value::as_array_mut) {
                 active.retain(of_node);
             }
             print(&json!({"active": document["active"]}), format, details_page);
