@@ -27,7 +27,10 @@ fn upgrade(root: &Path, revision: &str) -> Result<(), String> {
     let make = ["worktree", "add", "--force", "--detach"];
     // Removes the sources that an interrupted run has left.
     let _ = git().args(["worktree", "remove", "--force"]).arg(&sources).output();
-    end_well(git().args(make).arg(&sources).arg(revision), "making the sources of that revision")?;
+    run_to_success(
+        git().args(make).arg(&sources).arg(revision),
+        "making the sources of that revision",
+    )?;
     let built = build(&sources, &older_target);
     let removed = git().args(["worktree", "remove", "--force"]).arg(&sources).output();
     built?;
@@ -38,7 +41,7 @@ fn upgrade(root: &Path, revision: &str) -> Result<(), String> {
         .arg("tests/process/upgrade.py")
         .env("TEST_BINARY", target.join("debug/quoit"))
         .env("TEST_OLDER_BINARY", older_target.join("debug/quoit"));
-    end_well(&mut test, "the upgrade")
+    run_to_success(&mut test, "the upgrade")
 }
 
 fn build(sources: &Path, target: &Path) -> Result<(), String> {
@@ -47,7 +50,7 @@ fn build(sources: &Path, target: &Path) -> Result<(), String> {
         .current_dir(sources)
         .args(["build", "--locked", "--bin", "quoit", "--target-dir"])
         .arg(target);
-    end_well(&mut cargo, "building")
+    run_to_success(&mut cargo, "building")
 }
 
 /// The folder in which cargo keeps its builds.
@@ -57,7 +60,7 @@ pub(crate) fn target_folder(root: &Path) -> PathBuf {
     root.join(folder)
 }
 
-fn end_well(command: &mut Command, what: &str) -> Result<(), String> {
+fn run_to_success(command: &mut Command, what: &str) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what} ended with {status}")),

@@ -1,7 +1,7 @@
 //! Client of a node's HTTP interface: of its administration API and of the API for clients.
 
 use crate::local::{LocalConnector, NoResolver};
-use crate::secure::LoginArgs;
+use crate::login::LoginArgs;
 use crate::target::{Target, TargetArgs};
 use anyhow::{Result, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};

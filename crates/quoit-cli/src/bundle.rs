@@ -29,7 +29,7 @@ const SECRETS: [&str; 6] = ["password", "secret", "token", "cookie", "private", 
 
 /// Content of a bundle in addition to the node's answers.
 #[derive(Debug, Default)]
-pub struct Extras {
+pub struct BundleExtras {
     /// Text files with their names.
     pub texts: Vec<(String, String)>,
     /// Log files; the bundle contains the end of each.
@@ -66,7 +66,7 @@ impl<'v> SettingValue<'v> {
 /// # Errors
 ///
 /// The file exists already or cannot be written.
-pub fn write(api: &Api, extras: Extras, path: &Path) -> Result<Vec<String>> {
+pub fn write(api: &Api, extras: BundleExtras, path: &Path) -> Result<Vec<String>> {
     let file = File::create_new(path).with_context(|| {
         format!("can't make {}; name another file with --output", path.display())
     })?;
@@ -164,7 +164,7 @@ mod tests {
         std::fs::write(&log, "a line\n").expect("it can be written");
         let path = directory.path().join("bundle.tar");
         let api = Api::of(vec![Target::of("127.0.0.1:1")]);
-        let extras = || Extras {
+        let extras = || BundleExtras {
             texts: vec![("config.txt".into(), "ring_size = 64\n".into())],
             logs: vec![log.clone(), directory.path().join("no.log")],
         };

@@ -41,12 +41,12 @@ pub struct ChangesArgs {
     #[command(subcommand)]
     command: Option<ChangesCommand>,
     #[command(flatten)]
-    asked: ChangesAsked,
+    asked: ChangeSelection,
 }
 
 /// Selection of changes.
 #[derive(Args, Debug)]
-struct ChangesAsked {
+struct ChangeSelection {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
     #[arg(required = true)]
     bucket: Option<BucketName>,
@@ -61,12 +61,12 @@ struct ChangesAsked {
     prefix: Option<String>,
     /// Only changes of this kind. Late changes are printed in any case.
     #[arg(long, value_enum)]
-    kind: Option<WantedKind>,
+    kind: Option<ChangeKind>,
 }
 
 /// Kinds of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum WantedKind {
+enum ChangeKind {
     /// Records that were written.
     Put,
     /// Records that were deleted.
@@ -159,7 +159,7 @@ fn set(api: &Api, bucket: &BucketName, period: u32) -> Result<()> {
     }
 }
 
-fn print(api: &Api, bucket: &BucketName, asked: &ChangesAsked) -> Result<()> {
+fn print(api: &Api, bucket: &BucketName, asked: &ChangeSelection) -> Result<()> {
     let mut reading = Reading { since: asked.since.clone(), is_told: false };
     loop {
         match print_once(api, bucket, asked, &mut reading) {
@@ -188,13 +188,13 @@ fn tell(words: &str) {
 fn print_once(
     api: &Api,
     bucket: &BucketName,
-    asked: &ChangesAsked,
+    asked: &ChangeSelection,
     reading: &mut Reading,
 ) -> Result<StreamEnd> {
     let mut query = format!("?since={}", segment(&reading.since));
     add(&mut query, "follow", asked.follow.then_some("true"));
     add(&mut query, "prefix", asked.prefix.as_deref());
-    let kind = asked.kind.map(|kind| if kind == WantedKind::Put { "put" } else { "delete" });
+    let kind = asked.kind.map(|kind| if kind == ChangeKind::Put { "put" } else { "delete" });
     add(&mut query, "kind", kind);
     let (status, mut body) = match api.open(&format!("{}/changes{query}", bucket.path())) {
         Ok(opened) => opened,
@@ -236,7 +236,7 @@ fn print_once(
 /// Prints the lines of a stream.
 fn print_lines(
     read: &Receiver<io::Result<String>>,
-    asked: &ChangesAsked,
+    asked: &ChangeSelection,
     reading: &mut Reading,
 ) -> Result<StreamEnd> {
     let broken = |why: &str| Ok(StreamEnd::Broken(why.to_owned()));
@@ -289,10 +289,10 @@ mod tests {
     use std::net::TcpListener;
 
     /// Selects all changes, including later ones, for a reader that has read nothing.
-    fn following() -> (ChangesAsked, Reading) {
+    fn following() -> (ChangeSelection, Reading) {
         let since = "oldest".to_owned();
         let reading = Reading { since: since.clone(), is_told: true };
-        (ChangesAsked { bucket: None, since, follow: true, prefix: None, kind: None }, reading)
+        (ChangeSelection { bucket: None, since, follow: true, prefix: None, kind: None }, reading)
     }
 
     #[test]

@@ -24,11 +24,11 @@ pub mod doctor;
 pub mod figures;
 pub mod format;
 pub mod local;
+pub mod login;
 pub mod names;
 pub mod output;
 mod remedy;
 pub mod requests;
-pub mod secure;
 pub mod status;
 pub mod target;
 

@@ -29,12 +29,12 @@ pub struct NameError {
 
 /// Kind of a name.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum NameKind {
     Bucket,
     Record,
 }
 
-impl Wanted {
+impl NameKind {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Bucket => ("bucket", "TYPE/BUCKET (or BUCKET for the type default)"),
@@ -139,7 +139,7 @@ fn unescaped(part: &str) -> Option<Vec<u8>> {
 }
 
 /// Parses a name into its parts, the type first.
-fn parts(text: &str, wanted: Wanted) -> Result<Vec<Vec<u8>>, NameError> {
+fn parts(text: &str, wanted: NameKind) -> Result<Vec<Vec<u8>>, NameError> {
     let (kind, form) = wanted.words();
     let refused = |reason: String| NameError { text: text.to_owned(), wanted: kind, form, reason };
     let names = wanted.parts();
@@ -172,7 +172,7 @@ impl FromStr for BucketName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let mut parts = parts(text, Wanted::Bucket)?.into_iter();
+        let mut parts = parts(text, NameKind::Bucket)?.into_iter();
         let (Some(bucket_type), Some(bucket)) = (parts.next(), parts.next()) else {
             unreachable!("a bucket's name has two parts")
         };
@@ -184,7 +184,7 @@ impl FromStr for RecordName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let mut parts = parts(text, Wanted::Record)?.into_iter();
+        let mut parts = parts(text, NameKind::Record)?.into_iter();
         let (Some(bucket_type), Some(bucket), Some(key)) =
             (parts.next(), parts.next(), parts.next())
         else {

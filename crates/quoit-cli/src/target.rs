@@ -1,7 +1,7 @@
 //! Addresses of a node: URLs, administration sockets, and the addresses that are tried by default.
 
 use crate::local::SOCKET_FILE;
-use crate::secure::LoginArgs;
+use crate::login::LoginArgs;
 use clap::Args;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 use crate::answer::answer;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::secure::{ClientStream, Login};
+use crate::login::{ClientStream, Login};
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::{
     RpbGetClientIdReq, RpbGetClientIdResp, RpbGetLayoutReq, RpbGetLayoutResp, RpbPingReq,

@@ -95,6 +95,7 @@ mod dead_peer;
 mod error;
 mod layout;
 mod location;
+mod login;
 mod node;
 mod object;
 mod options;
@@ -102,7 +103,6 @@ mod pipeline;
 mod pool;
 mod resolve;
 mod routing;
-mod secure;
 mod settings;
 
 pub use client::{
@@ -116,6 +116,7 @@ pub use dead_peer::notice_dead_peer;
 pub use error::{Error, ServerError};
 pub use layout::{Layout, LayoutError, LayoutNode};
 pub use location::{Bucket, Location};
+pub use login::{ClientStream, Credentials, Login, LoginSettings};
 pub use object::{Content, Context, Link, Object};
 pub use options::{DataTypeOptions, DeleteOptions, FetchOptions, GetOptions, PutOptions};
 pub use quoit_model::key::{BucketRef, KeyRef};
@@ -123,4 +124,3 @@ pub use quoit_tls::{ClientSettings as TlsSettings, TlsError};
 pub use quoit_wire as wire;
 pub use quoit_wire::Quorum;
 pub use resolve::{LatestModified, Resolver};
-pub use secure::{ClientStream, Credentials, Login, LoginSettings};

@@ -43,13 +43,13 @@ pub struct Location {
 /// Bucket type, bucket and key that a request is about, borrowed. The key is empty for requests about a
 /// bucket.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a> {
+pub(crate) struct LocationRef<'a> {
     pub(crate) bucket_type: Option<&'a [u8]>,
     pub(crate) bucket: &'a [u8],
     pub(crate) key: &'a [u8],
 }
 
-impl<'a> About<'a> {
+impl<'a> LocationRef<'a> {
     pub(crate) fn key_ref(self) -> KeyRef<'a> {
         let bucket_type = self.bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
         BucketRef { bucket_type, bucket: self.bucket }.key(self.key)
@@ -57,14 +57,14 @@ impl<'a> About<'a> {
 }
 
 impl Bucket {
-    pub(crate) fn about<'a>(&'a self, key: &'a [u8]) -> About<'a> {
-        About { bucket_type: self.bucket_type.as_deref(), bucket: &self.name, key }
+    pub(crate) fn location_ref<'a>(&'a self, key: &'a [u8]) -> LocationRef<'a> {
+        LocationRef { bucket_type: self.bucket_type.as_deref(), bucket: &self.name, key }
     }
 }
 
 impl Location {
-    pub(crate) fn about(&self) -> About<'_> {
-        self.bucket.about(&self.key)
+    pub(crate) fn location_ref(&self) -> LocationRef<'_> {
+        self.bucket.location_ref(&self.key)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The connections to one node.
 
 use crate::error::Error;
+use crate::login::ClientStream;
 use crate::pipeline::{Pipeline, Slot};
-use crate::secure::ClientStream;
 use crate::settings::Settings;
 use quoit_wire::FrameDecoder;
 use std::io;

@@ -12,7 +12,7 @@
 
 use crate::connection::reserve;
 use crate::error::Error;
-use crate::secure::ClientStream;
+use crate::login::ClientStream;
 use bytes::BytesMut;
 use quoit_wire::{Frame, FrameDecoder, FrameError};
 use std::io;
@@ -61,7 +61,7 @@ impl Waiter {
 }
 
 #[derive(Debug)]
-struct Job {
+struct QueuedRequest {
     frame: Vec<u8>,
     waiter: Waiter,
 }
@@ -71,7 +71,7 @@ struct Job {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     address: Arc<str>,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<QueuedRequest>,
     in_flight: Arc<AtomicUsize>,
 }
 
@@ -109,7 +109,7 @@ impl Pipeline {
     /// server still carries the request out, and its answer is dropped.
     pub(crate) async fn call(&self, frame: Vec<u8>, slot: Slot) -> Result<Frame, Failure> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { frame, waiter: Waiter { reply, slot } };
+        let job = QueuedRequest { frame, waiter: Waiter { reply, slot } };
         if self.jobs.send(job).await.is_err() {
             return Err(Failure::NotSent(lost(&self.address, io::ErrorKind::NotConnected.into())));
         }
@@ -133,7 +133,7 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(self, stream: ClientStream, queued: mpsc::Receiver<Job>) {
+    async fn run(self, stream: ClientStream, queued: mpsc::Receiver<QueuedRequest>) {
         match stream {
             ClientStream::Plain(mut stream) => {
                 let (reader, writer) = stream.split();
@@ -150,7 +150,7 @@ impl Driver {
         self,
         reader: impl AsyncRead + Unpin,
         writer: impl AsyncWrite + Unpin,
-        mut queued: mpsc::Receiver<Job>,
+        mut queued: mpsc::Receiver<QueuedRequest>,
     ) {
         let (sent, mut waiters) = mpsc::channel(self.depth);
         let end = tokio::select! {
@@ -175,7 +175,7 @@ impl Driver {
     async fn write(
         &self,
         mut writer: impl AsyncWrite + Unpin,
-        queued: &mut mpsc::Receiver<Job>,
+        queued: &mut mpsc::Receiver<QueuedRequest>,
         sent: mpsc::Sender<Waiter>,
     ) -> Result<(), Error> {
         let mut jobs = Vec::with_capacity(self.depth);

@@ -19,7 +19,7 @@ use crate::answer::answer;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::layout::{Layout, LayoutError};
-use crate::location::About;
+use crate::location::LocationRef;
 use crate::node::{LOGIN_TIMEOUT, Node};
 use crate::pipeline::Failure;
 use crate::routing::{NodeChoice, Nodes};
@@ -92,37 +92,38 @@ impl Pool {
 
     /// Time that the client waits for an answer: its own limit, or one second more than the server's time
     /// limit, whichever is longer.
-    pub(crate) fn patience(&self, server_timeout: Option<Duration>) -> Duration {
+    pub(crate) fn time_limit(&self, server_timeout: Option<Duration>) -> Duration {
         let with_margin = |server: Duration| server.min(DURATION_MAX) + Duration::from_secs(1);
         self.settings.request_timeout.max(server_timeout.map_or(Duration::ZERO, with_margin))
     }
 
     /// Sends a request on a shared connection and waits for its single answer. If the client is
-    /// replica-aware, a request `about` a key goes to one of the key's replicas.
+    /// replica-aware, a request `location_ref` a key goes to one of the key's replicas.
     pub(crate) async fn call<Q: Body, A: Body>(
         self: &Arc<Self>,
         request: &Q,
         repeat: Repeatable,
         server_timeout: Option<Duration>,
-        about: Option<About<'_>>,
+        location_ref: Option<LocationRef<'_>>,
     ) -> Result<A, Error> {
-        let patience = self.patience(server_timeout);
-        let deadline = Instant::now() + patience;
-        if self.settings.replica_aware && about.is_some() {
+        let time_limit = self.time_limit(server_timeout);
+        let deadline = Instant::now() + time_limit;
+        if self.settings.replica_aware && location_ref.is_some() {
             self.keep_layout().await?;
         }
-        self.send(request, repeat, patience, deadline, about).await
+        self.send(request, repeat, time_limit, deadline, location_ref).await
     }
 
     async fn send<Q: Body, A: Body>(
         &self,
         request: &Q,
         repeat: Repeatable,
-        patience: Duration,
+        time_limit: Duration,
         deadline: Instant,
-        about: Option<About<'_>>,
+        location_ref: Option<LocationRef<'_>>,
     ) -> Result<A, Error> {
-        let (frame, node) = self.deliver(request, repeat, patience, deadline, about).await?;
+        let (frame, node) =
+            self.deliver(request, repeat, time_limit, deadline, location_ref).await?;
         answer(frame, node.address())
     }
 
@@ -132,21 +133,21 @@ impl Pool {
         &self,
         request: &Q,
         repeat: Repeatable,
-        patience: Duration,
+        time_limit: Duration,
         deadline: Instant,
-        about: Option<About<'_>>,
+        location_ref: Option<LocationRef<'_>>,
     ) -> Result<(Frame, Arc<Node>), Error> {
-        let late = || Error::Timeout { operation: Q::CODE.name(), waited: patience };
+        let late = || Error::Timeout { operation: Q::CODE.name(), waited: time_limit };
         let mut tried = Vec::new();
         let mut attempt = 1;
         loop {
-            let node = timeout_at(deadline, self.choose(about, &tried)).await;
+            let node = timeout_at(deadline, self.choose(location_ref, &tried)).await;
             let node = node.map_err(|_| late())?;
             let is_last = attempt >= self.settings.attempts_max;
             let has_other = self.nodes().has_other(slice::from_ref(&node));
             let may_move_on = repeat == Repeatable::Safe && !is_last && has_other;
-            let patience = if may_move_on { self.settings.attempt_timeout } else { DURATION_MAX };
-            let until = deadline.min(Instant::now() + patience);
+            let time_limit = if may_move_on { self.settings.attempt_timeout } else { DURATION_MAX };
+            let until = deadline.min(Instant::now() + time_limit);
             let frame = encode_message(request).map_err(|source| {
                 let address = node.address().to_owned();
                 Error::Frame { address, source }
@@ -226,8 +227,8 @@ impl Pool {
     async fn learn(&self) -> Result<(), Error> {
         self.layout_may_be_outdated.store(false, Ordering::Relaxed);
         let login_time = self.settings.login.as_ref().map_or(Duration::ZERO, |_| LOGIN_TIMEOUT);
-        let patience = (LAYOUT_REQUEST_TIMEOUT + login_time).min(self.settings.request_timeout);
-        let (told, learned) = match self.ask_layout(patience).await {
+        let time_limit = (LAYOUT_REQUEST_TIMEOUT + login_time).min(self.settings.request_timeout);
+        let (told, learned) = match self.ask_layout(time_limit).await {
             Ok((frame, node)) => (self.read_layout(frame, &node).ok().flatten(), Ok(())),
             Err(refusal) if refusal.server().is_some() => (None, Err(refusal)),
             Err(_) => (None, Ok(())),
@@ -238,11 +239,11 @@ impl Pool {
     }
 
     /// Asks a node for the layout. Fails as [`deliver`](Self::deliver).
-    async fn ask_layout(&self, patience: Duration) -> Result<(Frame, Arc<Node>), Error> {
+    async fn ask_layout(&self, time_limit: Duration) -> Result<(Frame, Arc<Node>), Error> {
         let known_tag = self.nodes().layout.as_ref().map(|layout| layout.tag().clone());
         let request = RpbGetLayoutReq { known_tag };
-        let deadline = Instant::now() + patience;
-        self.deliver(&request, Repeatable::Safe, patience, deadline, None).await
+        let deadline = Instant::now() + time_limit;
+        self.deliver(&request, Repeatable::Safe, time_limit, deadline, None).await
     }
 
     /// Reads the layout in a node's answer; `None` if the client already has that layout.
@@ -289,10 +290,14 @@ impl Pool {
     }
 
     /// Chooses a node for a request that was tried at some nodes already. Waits while no node is reachable.
-    async fn choose(&self, about: Option<About<'_>>, tried: &[Arc<Node>]) -> Arc<Node> {
+    async fn choose(
+        &self,
+        location_ref: Option<LocationRef<'_>>,
+        tried: &[Arc<Node>],
+    ) -> Arc<Node> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let nodes = self.nodes();
-        let replicas = about.map_or(&[][..], |about| nodes.replicas(about));
+        let replicas = location_ref.map_or(&[][..], |location_ref| nodes.replicas(location_ref));
         match nodes.choose(replicas, tried, turn, Instant::now()) {
             NodeChoice::Now(node) => node,
             NodeChoice::Later(retry_at, node) => {
@@ -308,9 +313,9 @@ impl Pool {
         &self,
         operation: &'static str,
     ) -> Result<(Connection, OwnedSemaphorePermit), Error> {
-        let patience = self.patience(None);
-        let deadline = Instant::now() + patience;
-        let late = |_| Error::Timeout { operation, waited: patience };
+        let time_limit = self.time_limit(None);
+        let deadline = Instant::now() + time_limit;
+        let late = |_| Error::Timeout { operation, waited: time_limit };
         let permit = timeout_at(deadline, self.streams.clone().acquire_owned());
         let permit = permit.await.map_err(late)?.expect("the semaphore is never closed");
         let mut tried = Vec::new();

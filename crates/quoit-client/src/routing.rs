@@ -1,7 +1,7 @@
 //! The nodes that a client knows, and the choice of a node for a request.
 
 use crate::layout::Layout;
-use crate::location::About;
+use crate::location::LocationRef;
 use crate::node::Node;
 use crate::settings::Settings;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl Nodes {
     }
 
     /// The replicas of a key by the known layout, as indexes into the members. Empty without a layout.
-    pub(crate) fn replicas(&self, about: About<'_>) -> &[u16] {
-        self.layout.as_ref().map_or(&[], |layout| layout.replicas(about.key_ref()))
+    pub(crate) fn replicas(&self, location_ref: LocationRef<'_>) -> &[u16] {
+        self.layout.as_ref().map_or(&[], |layout| layout.replicas(location_ref.key_ref()))
     }
 
     /// Chooses a node for a request that has been `tried` at some nodes: the least busy replica, else any
@@ -86,10 +86,10 @@ impl Nodes {
         let reachable = |node: &Arc<Node>| node.retry_at().is_none_or(|at| at <= now);
         let untried = |node: &Arc<Node>| !tried.iter().any(|other| Arc::ptr_eq(other, node));
         let usable = |node: &&Arc<Node>| reachable(node) && untried(node);
-        let replicas = in_turn(replicas, turn);
+        let replicas = rotated(replicas, turn);
         let replicas = replicas.filter_map(|place| self.members.get(usize::from(*place))?.as_ref());
-        let members = || in_turn(&self.members, turn).flatten();
-        let seeds = || in_turn(&self.seeds, turn);
+        let members = || rotated(&self.members, turn).flatten();
+        let seeds = || rotated(&self.seeds, turn);
         let chosen = replicas
             .filter(usable)
             .min_by_key(|node| node.in_flight())
@@ -107,7 +107,7 @@ impl Nodes {
 }
 
 /// Iterates over all items once, starting one item further with each turn.
-fn in_turn<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
+fn rotated<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
     let (before, from) = items.split_at(turn.checked_rem(items.len()).unwrap_or(0));
     from.iter().chain(before)
 }

@@ -1,7 +1,7 @@
 //! The client's settings.
 
 use crate::error::Error;
-use crate::secure::Login;
+use crate::login::Login;
 use quoit_wire::frame::FRAME_LENGTH_BYTES_MAX_DEFAULT;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

@@ -15,7 +15,7 @@ pub struct CutOff {
     /// Time at which the node noticed it, at most a second after it began.
     pub since: Instant,
     /// True if it was logged.
-    pub is_told: bool,
+    pub is_logged: bool,
 }
 
 /// The current time without a majority, if there is one.
@@ -38,16 +38,16 @@ impl CutOffWatch {
     fn note(&self, is_cut_off: bool, now: Instant) -> Option<CutOffChange> {
         let mut current = self.current.lock();
         if !is_cut_off {
-            let ended = current.take().filter(|cut_off| cut_off.is_told)?;
+            let ended = current.take().filter(|cut_off| cut_off.is_logged)?;
             return Some(CutOffChange::Ended(now.saturating_duration_since(ended.since)));
         }
-        let cut_off = current.get_or_insert(CutOff { since: now, is_told: false });
+        let cut_off = current.get_or_insert(CutOff { since: now, is_logged: false });
         if planted!(ForgetsSince) {
             cut_off.since = now;
         }
         let is_news =
-            !cut_off.is_told && now.saturating_duration_since(cut_off.since) >= TOLD_AFTER;
-        cut_off.is_told |= is_news;
+            !cut_off.is_logged && now.saturating_duration_since(cut_off.since) >= TOLD_AFTER;
+        cut_off.is_logged |= is_news;
         is_news.then_some(CutOffChange::Began)
     }
 
@@ -84,10 +84,10 @@ mod tests {
         assert_eq!(watch.current(), None);
         assert_eq!(watch.note(true, began), None);
         assert_eq!(watch.note(true, later(4)), None);
-        assert_eq!(watch.current(), Some(CutOff { since: began, is_told: false }));
+        assert_eq!(watch.current(), Some(CutOff { since: began, is_logged: false }));
         assert_eq!(watch.note(true, later(5)), Some(CutOffChange::Began));
         assert_eq!(watch.note(true, later(6)), None);
-        assert_eq!(watch.current(), Some(CutOff { since: began, is_told: true }));
+        assert_eq!(watch.current(), Some(CutOff { since: began, is_logged: true }));
         let ended = CutOffChange::Ended(Duration::from_secs(9));
         assert_eq!(watch.note(false, later(9)), Some(ended));
         assert_eq!(watch.current(), None);

@@ -92,11 +92,11 @@ pub use state::{ChosenBackend, NValRaise, Placements, PropsEntry, RaiseReport, S
 #[cfg(any(test, feature = "testing"))]
 pub use transport::memory_network;
 pub use transport::{
-    Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
+    Admission, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
     InternodeTlsMode, JitterSeed, JoinProof, JoiningNode, Lane, LateFailureListener, Limits,
     LinkSecurity, Listener, MethodCounts, Network, NodeClock, NotAdmitted, Peer, PeerProof,
     PeerStatistics, PlainLink, PlainLinks, Replies, Reply, Responder, Service, ServiceStatistics,
-    Stream, TokioNetwork, Traffic,
+    SlotAnswer, Stream, TokioNetwork, Traffic,
 };
 pub use trust::{
     IssuedToken, LinkView, MemberLink, MemberTrust, TOKENS_MAX, TokenView, Trust, TrustError,

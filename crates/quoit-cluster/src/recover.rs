@@ -102,7 +102,7 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
     if !file.has_log()? {
         return Err(RecoverError::NotNeeded { left: 1, all: 1 });
     }
-    let known = Known::read(&file)?;
+    let known = ControlFileState::read(&file)?;
     let (state, own) = (&known.state, known.state.node_id());
     let lost = identities(state, lost)?;
     let voters = Voters::of(&file.electorate()?).nodes;
@@ -118,14 +118,14 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
 }
 
 /// Knowledge of the cluster in the control file of a stopped node.
-pub(crate) struct Known {
+pub(crate) struct ControlFileState {
     /// The state, with the entries of the log that were not applied yet.
     pub(crate) state: State,
     /// The last entry of the log.
     pub(crate) last: Option<LogId>,
 }
 
-impl Known {
+impl ControlFileState {
     pub(crate) fn read(file: &ControlFile) -> Result<Self, RecoverError> {
         let loaded = file.load()?;
         let applied = file.applied()?;

@@ -8,7 +8,7 @@
 //! before they count as complete.
 
 use crate::control::file::{ControlFile, lock_error};
-use crate::recover::{Known, RecoverError, changes_without};
+use crate::recover::{ControlFileState, RecoverError, changes_without};
 use crate::{ClusterId, NodeId};
 use quoit_seam::Disk;
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ pub struct Restored {
 pub fn inspect_copy(disk: Arc<dyn Disk>) -> Result<Restored, RecoverError> {
     let _lock = disk.lock().map_err(|error| lock_error(&*disk, error))?;
     let file = open(disk)?;
-    Ok(seen(&Known::read(&file)?))
+    Ok(seen(&ControlFileState::read(&file)?))
 }
 
 /// Makes the stopped node in the directory `disk`, which is a copy, a member of the new epoch. Run it once
@@ -60,7 +60,7 @@ pub fn restore(
 ) -> Result<Restored, RecoverError> {
     let _lock = disk.lock().map_err(|error| lock_error(&*disk, error))?;
     let file = open(disk)?;
-    let known = Known::read(&file)?;
+    let known = ControlFileState::read(&file)?;
     let node = known.state.members().name_of(known.state.node_id());
     if known.state.cluster_id() == epoch {
         return Err(RecoverError::Restored { name: node.to_string(), epoch });
@@ -79,7 +79,7 @@ fn open(disk: Arc<dyn Disk>) -> Result<ControlFile, RecoverError> {
     if file.has_log()? { Ok(file) } else { Err(RecoverError::BeforeClusters) }
 }
 
-fn seen(known: &Known) -> Restored {
+fn seen(known: &ControlFileState) -> Restored {
     let (members, own) = (known.state.members(), known.state.node_id());
     Restored {
         node: members.name_of(own),

@@ -33,14 +33,14 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reason why an attempt to run a command failed.
-enum Attempt {
+enum AttemptError {
     /// The command failed for good.
     Refused(ChangeError),
     /// There was no leader, or it gave no answer. The command is tried again.
     NoLeader,
 }
 
-impl From<GroupError> for Attempt {
+impl From<GroupError> for AttemptError {
     fn from(error: GroupError) -> Self {
         match error {
             GroupError::NotLeader => Self::NoLeader,
@@ -49,7 +49,7 @@ impl From<GroupError> for Attempt {
     }
 }
 
-impl From<LinkError> for Attempt {
+impl From<LinkError> for AttemptError {
     fn from(error: LinkError) -> Self {
         // The leader may have carried out the command. The next attempt decides again and sees its effect.
         if !matches!(error, LinkError::Call(CallError::Refused { code: REFUSED_NOT_LEADER, .. })) {
@@ -91,9 +91,11 @@ impl ControlPlane {
             match self.run_once(&decide, deadline).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(Attempt::Refused(refusal)) => return Err(refusal),
-                Err(Attempt::NoLeader) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
-                Err(Attempt::NoLeader) => return Err(ChangeError::NoLeader),
+                Err(AttemptError::Refused(refusal)) => return Err(refusal),
+                Err(AttemptError::NoLeader) if Instant::now() < deadline => {
+                    sleep(RETRY_INTERVAL).await
+                }
+                Err(AttemptError::NoLeader) => return Err(ChangeError::NoLeader),
             }
         }
     }
@@ -103,12 +105,12 @@ impl ControlPlane {
         &self,
         decide: &impl Fn(&State) -> Result<Vec<Change>, ChangeError>,
         deadline: Instant,
-    ) -> Result<bool, Attempt> {
+    ) -> Result<bool, AttemptError> {
         let cluster = self.read().cluster_id();
         let newest = self.read_index().await?;
         self.wait_applied(cluster, newest, deadline).await?;
         let state = self.state();
-        let changes = decide(&state).map_err(Attempt::Refused)?;
+        let changes = decide(&state).map_err(AttemptError::Refused)?;
         if changes.is_empty() {
             return Ok(true);
         }
@@ -130,9 +132,11 @@ impl ControlPlane {
             };
             match told {
                 Ok(()) => return Ok(()),
-                Err(Attempt::Refused(refusal)) => return Err(refusal),
-                Err(Attempt::NoLeader) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
-                Err(Attempt::NoLeader) => return Err(ChangeError::NoLeader),
+                Err(AttemptError::Refused(refusal)) => return Err(refusal),
+                Err(AttemptError::NoLeader) if Instant::now() < deadline => {
+                    sleep(RETRY_INTERVAL).await
+                }
+                Err(AttemptError::NoLeader) => return Err(ChangeError::NoLeader),
             }
         }
     }
@@ -145,7 +149,7 @@ impl ControlPlane {
         Ok(self.group().leader().filter(|leader| leader.0 != own))
     }
 
-    async fn read_index(&self) -> Result<u64, Attempt> {
+    async fn read_index(&self) -> Result<u64, AttemptError> {
         let Some(leader) = self.other_leader().await? else {
             return Ok(self.group().read_index().await?);
         };
@@ -154,7 +158,7 @@ impl ControlPlane {
         Ok(index)
     }
 
-    async fn agree(&self, decision: Decision) -> Result<CommittedDecision, Attempt> {
+    async fn agree(&self, decision: Decision) -> Result<CommittedDecision, AttemptError> {
         let Some(leader) = self.other_leader().await? else {
             return Ok(self.group().propose(decision).await?);
         };
@@ -171,12 +175,12 @@ impl ControlPlane {
         cluster: ClusterId,
         index: u64,
         deadline: Instant,
-    ) -> Result<(), Attempt> {
+    ) -> Result<(), AttemptError> {
         let mut applied = self.published().applied_index.subscribe();
         let shown = |applied: &u64| *applied >= index || self.read().cluster_id() != cluster;
         match timeout_at(deadline, applied.wait_for(shown)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Attempt::NoLeader),
+            Ok(Err(_)) | Err(_) => Err(AttemptError::NoLeader),
         }
     }
 }

@@ -26,11 +26,11 @@ mod value;
 mod variables;
 
 pub use commented::commented;
-pub use keys::meaning::{KeyMatch, meaning};
-pub use keys::riak_keys::{KeyValue, broken_promise, riak_keys};
+pub use keys::key_match::{KeyMatch, key_match};
+pub use keys::riak_keys::{KeyValue, riak_keys, unsupported_effect};
 pub use keys::{Key, keys};
 pub use parse::{Entry, Origin, ParseError, ReadFile, parse_text};
 pub use settings::{
-    BrokenPromise, ConfigError, NamedStorage, Settings, Sources, Storage, load, settings_of,
+    ConfigError, NamedStorage, Settings, Sources, Storage, UnmetSecuritySetting, load, settings_of,
 };
-pub use value::{Kind, size_bytes};
+pub use value::{ValueType, size_bytes};

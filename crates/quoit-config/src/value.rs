@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Type of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ValueType {
     /// Any non-empty text.
     Name,
     /// A whole number between two bounds, both included.
@@ -34,7 +34,7 @@ pub enum Kind {
     Percent,
 }
 
-impl Kind {
+impl ValueType {
     /// The valid form of a value, for an error message.
     pub fn wanted(self) -> String {
         match self {
@@ -217,24 +217,24 @@ mod tests {
 
     #[test]
     fn bounds_are_told_and_kept() {
-        let size = Kind::Size(1 << 16, 1 << 32);
+        let size = ValueType::Size(1 << 16, 1 << 32);
         assert_eq!(size.wanted(), "a size such as 512KB, from 64KB to 4GB");
         assert!(size.accepts("64KB") && size.accepts("4GB"));
         assert!(!size.accepts("65535") && !size.accepts("5GB"));
-        let duration = Kind::Duration(1_000);
+        let duration = ValueType::Duration(1_000);
         assert!(duration.wanted().ends_with("at least 1s"));
         assert!(duration.accepts("1000ms") && !duration.accepts("999ms"));
     }
 
     #[test]
     fn addresses_need_a_port() {
-        assert!(Kind::Address.accepts("127.0.0.1:8087"));
-        assert!(Kind::Address.accepts("[::1]:0"));
-        assert!(Kind::Address.accepts("localhost:8098"));
-        assert!(!Kind::Address.accepts("127.0.0.1"));
-        assert!(Kind::Addresses.accepts("10.0.0.1:8099, db2.example:8099"));
-        assert!(!Kind::Addresses.accepts("10.0.0.1:8099,"));
-        assert!(!Kind::Addresses.accepts("10.0.0.1:8099 10.0.0.2:8099"));
-        assert!(!Kind::Address.accepts("localhost:99999"));
+        assert!(ValueType::Address.accepts("127.0.0.1:8087"));
+        assert!(ValueType::Address.accepts("[::1]:0"));
+        assert!(ValueType::Address.accepts("localhost:8098"));
+        assert!(!ValueType::Address.accepts("127.0.0.1"));
+        assert!(ValueType::Addresses.accepts("10.0.0.1:8099, db2.example:8099"));
+        assert!(!ValueType::Addresses.accepts("10.0.0.1:8099,"));
+        assert!(!ValueType::Addresses.accepts("10.0.0.1:8099 10.0.0.2:8099"));
+        assert!(!ValueType::Address.accepts("localhost:99999"));
     }
 }

@@ -23,7 +23,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::plain::PlainObject;
 use quoit_seam::{Clock, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
-use quoit_store::engine::{Access, Before, Decision, PointAccess, RecordMeta, RecordRef};
+use quoit_store::engine::{BeforeImage, Decision, IoMode, PointAccess, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_testkit::{TestNode, address_of, at_record};
 use std::error::Error;
@@ -88,7 +88,7 @@ impl Node {
             Decision::Put(RecordMeta { digest, n_val_class: 3, ..RecordMeta::default() })
         };
         at_record(key, RingSize::DEFAULT, |at| {
-            self.engine.update(at, Before::Skip, Access::Wait, &mut change).map(drop)
+            self.engine.update(at, BeforeImage::Skip, IoMode::Wait, &mut change).map(drop)
         })
     }
 

@@ -25,7 +25,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::props::PropUpdates;
 use quoit_seam::{Clock, SystemClock};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{BeforeImage, Decision, Engine, IoMode, RecordMeta, RecordRef};
 use quoit_testkit::{TestNode, address_of, at_record, memory_engine};
 use std::error::Error;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Node {
             Decision::Put(RecordMeta { digest, indexed, n_val_class: 3, ..RecordMeta::default() })
         };
         at_record(key, ring_size, |at| {
-            self.engine.update(at, Before::Skip, Access::Wait, &mut change)
+            self.engine.update(at, BeforeImage::Skip, IoMode::Wait, &mut change)
         })?;
         Ok(())
     }

@@ -7,13 +7,13 @@
 //! three times as long as the chunk took, so that it takes little from requests.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::put::{DeleteRequest, Deleted};
+use crate::coordinator::put::{DeleteOutcome, DeleteRequest};
 use crate::error::RequestError;
 use crate::listing::{Listings, RecordKind, RecordRange, RecordScan};
 use crate::local_node::LocalNode;
 use crate::options::{Precondition, ReadOptions};
 use crate::queues::{QueuePriority, SourceQueues};
-use crate::stats::{LongRequest, UnderWay};
+use crate::stats::{LongRequest, LongRequestGuard};
 use bytes::Bytes;
 use quoit_model::context::{decode_context, encode_riak_context};
 use quoit_model::etf::Limits;
@@ -49,16 +49,16 @@ pub enum FoldKind {
     /// Returns all tombstones with their clocks.
     FindTombs,
     /// Counts tombstones, or has them reaped whatever `delete_mode` says.
-    ReapTombs(Method),
+    ReapTombs(FoldMode),
     /// Counts records, or deletes them.
-    EraseKeys(Method),
+    EraseKeys(FoldMode),
     /// Reads all replicas of each record, so that read repair brings stale ones up to date.
     RepairKeys,
 }
 
 /// Mode of a fold that can change records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Method {
+pub enum FoldMode {
     /// Only counts the records that the fold would change.
     Count,
     /// Changes them.
@@ -108,7 +108,7 @@ pub struct Fold {
     limit: u64,
     /// The queue of [`FoldKind::ReplKeys`].
     queue: Option<Arc<str>>,
-    _under_way: UnderWay,
+    _under_way: LongRequestGuard,
 }
 
 /// Starts folds at this node, which coordinates them. Shared.
@@ -146,8 +146,8 @@ impl Folds {
         limit: u64,
     ) -> Result<Fold, RequestError> {
         let wanted = match kind {
-            FoldKind::FindTombs | FoldKind::ReapTombs(Method::Count) => RecordKind::Tombstones,
-            FoldKind::ReapTombs(Method::Change) => RecordKind::TombstonesToReap,
+            FoldKind::FindTombs | FoldKind::ReapTombs(FoldMode::Count) => RecordKind::Tombstones,
+            FoldKind::ReapTombs(FoldMode::Change) => RecordKind::TombstonesToReap,
             FoldKind::EraseKeys(_) | FoldKind::RepairKeys => RecordKind::Live,
             FoldKind::FetchClocks
             | FoldKind::TreeEntries(_)
@@ -156,7 +156,7 @@ impl Folds {
             | FoldKind::Large(_)
             | FoldKind::ObjectStats => RecordKind::All,
         };
-        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Fold);
+        let under_way = LongRequestGuard::begin(&self.local.stats, LongRequest::Fold);
         let records = under_way.begun(self.listings.scan_records(&range, wanted).await)?;
         Ok(Fold {
             folds: Arc::clone(self),
@@ -246,8 +246,8 @@ impl Fold {
                 *self.progress.siblings.entry(siblings).or_default() += 1;
                 (true, None)
             }
-            FoldKind::ReapTombs(_) | FoldKind::EraseKeys(Method::Count) => (true, None),
-            FoldKind::EraseKeys(Method::Change) => (self.erase(summary).await, None),
+            FoldKind::ReapTombs(_) | FoldKind::EraseKeys(FoldMode::Count) => (true, None),
+            FoldKind::EraseKeys(FoldMode::Change) => (self.erase(summary).await, None),
             FoldKind::RepairKeys => (self.repair(summary).await, None),
             FoldKind::ReplKeys => (self.queue(summary), None),
         };
@@ -288,8 +288,8 @@ impl Fold {
             ..DeleteRequest::of(key_of(&self.range, &summary.key))
         };
         match self.folds.coordinator.delete(&request).await {
-            Ok(Deleted::Done) => true,
-            Ok(Deleted::Missing) => false,
+            Ok(DeleteOutcome::Done) => true,
+            Ok(DeleteOutcome::Missing) => false,
             Err(fault) => {
                 tracing::debug!(%fault, "a fold could not erase a record");
                 self.progress.failed_count += 1;

@@ -75,7 +75,7 @@ pub use coordinator::data_type::{
 pub use coordinator::imported::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 pub use coordinator::in_flight::AdmittedRequests;
 pub use coordinator::in_place::{Pending, PlainWrite, ReadInPlace, ShownObject};
-pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};
+pub use coordinator::put::{DeleteOutcome, DeleteRequest, PutRequest};
 pub use coordinator::started::StartedRead;
 pub use delivery::limits::LimitChange;
 pub use delivery::progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
@@ -84,7 +84,7 @@ pub use error::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 pub use exchange::{
     AntiEntropy, ExchangeStats, OtherClusterCopy, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
-pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Folds, Method};
+pub use folds::{Fold, FoldFound, FoldKind, FoldMode, FoldProgress, Folds};
 pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings, Jobs};
 pub use listing::{
     BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,

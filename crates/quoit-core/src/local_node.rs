@@ -6,7 +6,7 @@ use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::partition_set::PartitionSet;
-use crate::placement::{Place, n_val_of, n_vals, object_props, primaries, record_at};
+use crate::placement::{PlacedKey, n_val_of, n_vals, object_props, primaries, record_at};
 use crate::records::Records;
 use crate::refusal::Refusal;
 use crate::settings::{StoreSettings, TIMEOUT_MS_DEFAULT};
@@ -47,11 +47,11 @@ pub(crate) struct LocalNode {
     pub(crate) dots: DotSequence,
     pub(crate) settings: StoreSettings,
     pub(crate) stats: Arc<Stats>,
-    room: OnceLock<RoomOfDisk>,
+    room: OnceLock<DiskSpaceProbe>,
 }
 
 /// Measures the disk that holds the data.
-type RoomOfDisk = Box<dyn Fn() -> Option<DiskSpace> + Send + Sync>;
+type DiskSpaceProbe = Box<dyn Fn() -> Option<DiskSpace> + Send + Sync>;
 
 /// Free and total space of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,7 +79,7 @@ impl LocalNode {
 
     /// Sets the function that measures the disk that holds the data. Called once, when the node is
     /// assembled.
-    pub(crate) fn set_room_of_disk(
+    pub(crate) fn set_disk_space_probe(
         &self,
         ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
     ) {
@@ -170,7 +170,7 @@ impl LocalNode {
         encoded: &[u8],
         n_val: u32,
     ) -> ReplicaCount {
-        if topology.raised_at() == 0 {
+        if topology.n_val_raised_at() == 0 {
             return ReplicaCount::all_filled(n_val);
         }
         let key = KeyRef::decode(encoded).ok();
@@ -277,7 +277,7 @@ impl LocalNode {
 
     /// True if this node's copy of one of these partitions has lost records and a primary that is up has
     /// a copy that has not.
-    pub(crate) fn knows_less_of(&self, partitions: &PartitionSet) -> bool {
+    pub(crate) fn lacks_records_of(&self, partitions: &PartitionSet) -> bool {
         let topology = self.topology_now();
         let ring = self.ring_size().get();
         let mut wanted = partitions.iter().filter(|partition| partition.0 < ring);
@@ -331,11 +331,16 @@ impl LocalNode {
     }
 
     /// Decodes the name and the partition that another node's request names.
-    pub(crate) fn place<'a>(&self, key: &'a Bytes, partition: u32) -> Result<Place<'a>, Refusal> {
+    pub(crate) fn place<'a>(
+        &self,
+        key: &'a Bytes,
+        partition: u32,
+    ) -> Result<PlacedKey<'a>, Refusal> {
         let partition = u16::try_from(partition)
             .ok()
             .filter(|partition| *partition < self.ring_size().get())
             .ok_or_else(|| Refusal::Malformed(format!("there is no partition {partition}")))?;
-        Place::new(key, Partition(partition)).map_err(|fault| Refusal::Malformed(fault.to_string()))
+        PlacedKey::new(key, Partition(partition))
+            .map_err(|fault| Refusal::Malformed(fault.to_string()))
     }
 }

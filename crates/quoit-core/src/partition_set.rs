@@ -21,7 +21,7 @@ impl PartitionSet {
     }
 
     /// An empty set for the same number of partitions.
-    pub(crate) fn none_like(&self) -> Self {
+    pub(crate) fn empty_like(&self) -> Self {
         Self(vec![0; self.0.len()])
     }
 

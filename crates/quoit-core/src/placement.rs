@@ -11,14 +11,14 @@ use quoit_store::engine::RecordAt;
 use std::collections::BTreeSet;
 
 /// Location of a record in a store: its name, its identity and its partition.
-pub(crate) struct Place<'a> {
+pub(crate) struct PlacedKey<'a> {
     key: KeyRef<'a>,
     encoded: &'a [u8],
     identity: Identity,
     partition: Partition,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlacedKey<'a> {
     /// The location of a record whose partition its coordinator has computed.
     pub(crate) fn new(encoded: &'a [u8], partition: Partition) -> Result<Self, KeyError> {
         let key = KeyRef::decode(encoded)?;

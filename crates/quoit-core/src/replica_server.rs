@@ -12,7 +12,7 @@ use crate::healing::Healing;
 use crate::local_node::LocalNode;
 use crate::records::PartCopy;
 use crate::refusal::{Refusal, refuse};
-use crate::replica::{ApplyOutcome, Copy, Joined, Joining, Replica, Replicated};
+use crate::replica::{ApplyOutcome, Copy, DecodedDelta, Joined, Replica, Replicated};
 use crate::serving::answer_by;
 use crate::stats::Counter;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use quoit_model::data_type::pages::ItemHash;
 use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, RecordMeta};
+use quoit_store::engine::{IoMode, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::{
     AckMoment, Fetch, Fetched, FetchedPart, Join, MergeRule, Store, Stored,
@@ -98,7 +98,7 @@ impl ReplicaServer {
         );
     }
 
-    fn part_for(&self, fetch: &Fetch, access: Access) -> Result<Option<PartCopy>, Refusal> {
+    fn part_for(&self, fetch: &Fetch, access: IoMode) -> Result<Option<PartCopy>, Refusal> {
         let place = self.local.place(&fetch.key, fetch.partition)?;
         let from = ItemHash(fetch.part_from);
         let wanted = match (fetch.part_size_only, fetch.part_count as usize) {
@@ -116,7 +116,7 @@ impl ReplicaServer {
         &self,
         fetch: &Fetch,
         whole: bool,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<Copy>, Refusal> {
         let place = self.local.place(&fetch.key, fetch.partition)?;
         let copy = self.replica.fetch_copy(&place.at(), whole, access);
@@ -178,7 +178,7 @@ impl ReplicaServer {
         &self,
         store: &Store,
         replicated: &Replicated,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.local.place(&store.key, store.partition)?;
         let needs_ticket = store.acks() != AckMoment::Accepted;
@@ -196,7 +196,7 @@ impl ReplicaServer {
             Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
         };
         self.local.stats.count(Counter::ReplicaPuts);
-        let joining = Joining {
+        let joining = DecodedDelta {
             delta,
             n_val_class: join.n_val_class.clamp(1, 15) as u8,
             last_modified_us: join.last_modified_us,
@@ -215,8 +215,8 @@ impl ReplicaServer {
     fn join_for(
         &self,
         join: &Join,
-        joining: &Joining,
-        access: Access,
+        joining: &DecodedDelta,
+        access: IoMode,
     ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.local.place(&join.key, join.partition)?;
         match self.replica.join_copy(&place.at(), joining, access)? {

@@ -6,7 +6,7 @@
 use crate::blocking::Blocking;
 use crate::refusal::Refusal;
 use quoit_cluster::Responder;
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use std::sync::Arc;
 
 /// Answers another node's request with the result of `step`. Runs `step` without waiting first; if it
@@ -15,15 +15,15 @@ pub(crate) fn answer_by<S: Send + Sync + 'static, T: Send + 'static>(
     server: Arc<S>,
     blocking: Blocking,
     reply: Responder,
-    step: impl Fn(&S, Access) -> Result<Option<T>, Refusal> + Send + 'static,
+    step: impl Fn(&S, IoMode) -> Result<Option<T>, Refusal> + Send + 'static,
     answer: impl FnOnce(Arc<S>, Result<T, Refusal>, Responder) + Send + 'static,
 ) {
-    match step(&server, Access::NoWait) {
+    match step(&server, IoMode::NoWait) {
         Ok(Some(done)) => answer(server, Ok(done), reply),
         Ok(None) => {
             tokio::spawn(async move {
                 let waiter = Arc::clone(&server);
-                let waited = blocking.aside(move || Ok(step(&waiter, Access::Wait))).await;
+                let waited = blocking.on_pool(move || Ok(step(&waiter, IoMode::Wait))).await;
                 let outcome = match waited {
                     Ok(Ok(done)) => {
                         Ok(done.expect("an engine that may wait does not answer WouldBlock"))

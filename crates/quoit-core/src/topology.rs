@@ -29,8 +29,8 @@ pub(crate) struct Topology {
     incomplete: Vec<Partition>,
     /// Copies that have lost records, in ascending order. Their nodes answer reads like fallbacks.
     lost: Vec<(Partition, NodeIndex)>,
-    /// As [`Topology::raised_at`].
-    raised_at: u64,
+    /// As [`Topology::n_val_raised_at`].
+    n_val_raised_at: u64,
 }
 
 /// One node of a live layout.
@@ -38,11 +38,11 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     /// Name of the node; its id as text while its membership is not known.
     pub(crate) name: Arc<str>,
-    pub(crate) reach: Reach,
+    pub(crate) connection: NodeConnection,
 }
 
 /// Connection to a node.
-pub(crate) enum Reach {
+pub(crate) enum NodeConnection {
     /// This node itself.
     Own,
     /// Another node.
@@ -77,17 +77,17 @@ impl Topology {
         ids.sort_unstable();
         ids.dedup();
         let own_id = state.node_id();
-        let reach = |id: NodeId| match internode.peer(id) {
-            _ if id == own_id => Reach::Own,
-            Some(peer) => Reach::Peer(peer),
-            None => Reach::Unknown,
+        let connection = |id: NodeId| match internode.peer(id) {
+            _ if id == own_id => NodeConnection::Own,
+            Some(peer) => NodeConnection::Peer(peer),
+            None => NodeConnection::Unknown,
         };
         let node = |id: &NodeId| {
             let member = state.members().get(*id);
             Node {
                 id: *id,
                 name: member.map_or_else(|| id.to_string().into(), |known| Arc::clone(&known.name)),
-                reach: reach(*id),
+                connection: connection(*id),
             }
         };
         let nodes: Vec<Node> = ids.iter().map(node).collect();
@@ -109,8 +109,10 @@ impl Topology {
                 u8::try_from(found.unwrap_or_default()).expect("few layouts are live")
             })
             .collect();
-        let unknown =
-            ids.iter().zip(&nodes).filter(|(_, node)| matches!(node.reach, Reach::Unknown));
+        let unknown = ids
+            .iter()
+            .zip(&nodes)
+            .filter(|(_, node)| matches!(node.connection, NodeConnection::Unknown));
         let unknown = unknown.map(|(id, _)| *id).collect();
         let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
         let lost = state.layouts().lost_copies();
@@ -124,7 +126,7 @@ impl Topology {
             reads,
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
             lost: lost.collect(),
-            raised_at: state.raised_at(),
+            n_val_raised_at: state.n_val_raised_at(),
         };
         built.check();
         built
@@ -137,7 +139,7 @@ impl Topology {
             "each node has one place, in the order of ids"
         );
         debug_assert!(
-            self.own.is_none_or(|own| matches!(self.node(own).reach, Reach::Own)),
+            self.own.is_none_or(|own| matches!(self.node(own).connection, NodeConnection::Own)),
             "this node's place is that of this node"
         );
         let has_places = |live: &LiveLayout| {
@@ -188,7 +190,7 @@ impl Topology {
 
     /// True if this node is the only one, so that no other node is ever asked.
     pub(crate) fn is_alone(&self) -> bool {
-        matches!(self.nodes.as_slice(), [Node { reach: Reach::Own, .. }])
+        matches!(self.nodes.as_slice(), [Node { connection: NodeConnection::Own, .. }])
     }
 
     /// True if several layouts are live.
@@ -203,8 +205,8 @@ impl Topology {
 
     /// Version of the state in which a bucket's n_val was last raised, if the added replicas are not
     /// filled yet; else 0.
-    pub(crate) const fn raised_at(&self) -> u64 {
-        self.raised_at
+    pub(crate) const fn n_val_raised_at(&self) -> u64 {
+        self.n_val_raised_at
     }
 
     /// Number of partitions.
@@ -224,18 +226,18 @@ impl Topology {
 
     /// The connection to a node; `None` if the node is this one or its address is not known.
     pub(crate) fn peer(&self, place: NodeIndex) -> Option<&Arc<Peer>> {
-        match &self.node(place).reach {
-            Reach::Peer(peer) => Some(peer),
-            Reach::Own | Reach::Unknown => None,
+        match &self.node(place).connection {
+            NodeConnection::Peer(peer) => Some(peer),
+            NodeConnection::Own | NodeConnection::Unknown => None,
         }
     }
 
     /// True if a node is up, in this node's opinion.
     pub(crate) fn is_up(&self, place: NodeIndex) -> bool {
-        match &self.node(place).reach {
-            Reach::Own => true,
-            Reach::Peer(peer) => peer.is_up(),
-            Reach::Unknown => false,
+        match &self.node(place).connection {
+            NodeConnection::Own => true,
+            NodeConnection::Peer(peer) => peer.is_up(),
+            NodeConnection::Unknown => false,
         }
     }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use quoit_model::props::{BucketProps, ReplMode};
 use quoit_planted::planted;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,7 +94,7 @@ impl WriteHook {
         if !self.source_queues.is_active() || !goes_in_real_time(props) {
             if self.source_queues.has_full_sync() && goes_by_full_sync(props) && written.is_delete()
             {
-                self.source_queues.leave_to_full_sync(self.local.clock.unix_us());
+                self.source_queues.note_delete_for_full_sync(self.local.clock.unix_us());
             }
             return;
         }
@@ -142,7 +142,7 @@ impl WriteHook {
     /// A queue entry with the object that was written just now, if it is small and can be read without
     /// waiting. Then each write of a key has an entry with its own object.
     fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> EntryReference {
-        match self.local.records.object_at_hand(at, Access::NoWait) {
+        match self.local.records.object_at_hand(at, IoMode::NoWait) {
             Some(object) if object.len() <= held_bytes_max => EntryReference::Object(object),
             Some(_) | None => EntryReference::ToFetch,
         }

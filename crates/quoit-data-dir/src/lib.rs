@@ -14,5 +14,5 @@ pub mod engines;
 mod open;
 mod reserve;
 
-pub use open::{Opened, existing_control, open, open_replication};
+pub use open::{OpenedNode, existing_control, open, open_replication};
 pub use reserve::Reserve;

@@ -37,7 +37,7 @@ const RIAK_TREES_DIR: &str = "riak-trees";
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// An opened node.
-pub struct Opened {
+pub struct OpenedNode {
     /// The node, which neither listens nor is connected yet.
     pub node: Node,
     /// Note for the operator about how the store was opened.
@@ -77,7 +77,7 @@ pub fn open(
     node_name: &str,
     addresses: Addresses,
     settings: &Settings,
-) -> Result<Opened> {
+) -> Result<OpenedNode> {
     std::fs::create_dir_all(data_dir).with_context(|| {
         format!(
             "can't make the data directory {}; choose one that may be written with --data-dir",
@@ -101,16 +101,16 @@ pub fn open(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let (engine, note) = engines::open(data_dir, is_new_node, &control, &clock, settings)?;
     let internode = open_internode(&control, settings, data_dir)?;
-    let (settings, beside) = (settings.store(), open_beside(data_dir, settings)?);
-    let parts = NodeParts { engine, control, internode, clock, settings, beside };
+    let (settings, auxiliary) = (settings.store(), open_auxiliary_data(data_dir, settings)?);
+    let parts = NodeParts { engine, control, internode, clock, settings, auxiliary };
     let node = parts.assemble()?;
     let directory = data_dir.to_owned();
-    node.store.set_room_of_disk(move || room_of(&directory));
-    Ok(Opened { node, note, is_new_node })
+    node.store.set_disk_space_probe(move || room_of(&directory));
+    Ok(OpenedNode { node, note, is_new_node })
 }
 
 /// Opens the stores besides the engine and the control plane.
-fn open_beside(data_dir: &Path, settings: &Settings) -> Result<AuxiliaryData> {
+fn open_auxiliary_data(data_dir: &Path, settings: &Settings) -> Result<AuxiliaryData> {
     if settings.storage() == Storage::Memory {
         // The records live only as long as the process, and so do the hints and reap records about them.
         let source_queues = Some(SourceQueues::in_memory(source_queue_settings(settings)));

@@ -1,7 +1,7 @@
 //! The servers of `quoit bench campaign`: clusters on this machine, started as `quoit dev-cluster` starts
 //! them.
 
-use crate::cluster::{ClusterPlace, ManagedCluster};
+use crate::cluster::{ClusterSetup, ManagedCluster};
 use anyhow::{Context, Result, bail};
 use quoit_bench::campaign::{
     NodeAction, NodeAddresses, ServerFault, ServerPlan, ServerStarter, StartedServers,
@@ -72,7 +72,7 @@ fn start(plan: &ServerPlan, directory: &Path) -> Result<LocalClusters> {
 }
 
 /// Directory, settings and program of a cluster.
-fn place(plan: &ServerPlan, directory: &Path, number: u16) -> ClusterPlace {
+fn place(plan: &ServerPlan, directory: &Path, number: u16) -> ClusterSetup {
     let mut settings = plan.settings.clone();
     settings.extend(plan.engine.iter().map(|engine| format!("storage_backend={engine}")));
     if plan.is_linked {
@@ -80,7 +80,7 @@ fn place(plan: &ServerPlan, directory: &Path, number: u16) -> ClusterPlace {
         settings.push(format!("replrtq_srcqueue={QUEUE}:any"));
     }
     let base_dir = directory.join(format!("cluster-{number}"));
-    ClusterPlace { base_dir, settings, program: plan.program.clone() }
+    ClusterSetup { base_dir, settings, program: plan.program.clone() }
 }
 
 impl LocalClusters {

@@ -39,8 +39,8 @@ pub fn tune_allocator() -> bool {
 
 /// Returns free pages in the middle of heaps to the system. Use it after many small blocks were freed. It
 /// walks through all heaps, and allocations wait meanwhile. Does nothing if the C library is not glibc.
-pub fn give_back_free() {
-    set::give_back_free();
+pub fn trim_heap() {
+    set::trim_heap();
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -62,7 +62,7 @@ mod set {
     }
 
     #[expect(unsafe_code, reason = "the C library has no other way to it")]
-    pub(super) fn give_back_free() {
+    pub(super) fn trim_heap() {
         // SAFETY: `malloc_trim` takes an integer, keeps no pointer, takes the allocator's own locks, and
         // returns only pages without blocks.
         unsafe { libc::malloc_trim(0) };
@@ -89,5 +89,5 @@ mod set {
         false
     }
 
-    pub(super) const fn give_back_free() {}
+    pub(super) const fn trim_heap() {}
 }

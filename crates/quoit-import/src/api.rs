@@ -82,7 +82,7 @@ impl Api {
 
     /// Requests a path as [`get`](Self::get), and repeats the request while no node answers: for use during
     /// an import.
-    pub(crate) fn get_patiently(&self, path: &str) -> Result<(u16, Value)> {
+    pub(crate) fn get_with_retries(&self, path: &str) -> Result<(u16, Value)> {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
             match self.get(path) {

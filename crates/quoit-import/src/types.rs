@@ -72,12 +72,12 @@ enum Protocol {
 }
 
 /// The connection by which Riak is asked for properties.
-enum Riak {
+enum RiakConnection {
     Http(Api),
     Pb(Box<RiakNode>),
 }
 
-impl Riak {
+impl RiakConnection {
     fn new(args: &TypesArgs) -> Result<Self> {
         Ok(match args.by {
             Protocol::Http => Self::Http(Api::new(&args.riak)),
@@ -183,7 +183,7 @@ struct Difference {
 }
 
 pub(crate) fn types(args: &TypesArgs) -> Result<()> {
-    let (mut riak, here) = (Riak::new(args)?, Api::new(&args.to));
+    let (mut riak, here) = (RiakConnection::new(args)?, Api::new(&args.to));
     let mut report = Vec::new();
     let (mut default_differs, mut others_differ) = (false, false);
     for name in &args.names()? {

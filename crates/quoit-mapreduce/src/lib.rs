@@ -2,7 +2,7 @@
 //! filters, the built-in functions under their Riak names, and the pipeline that determines the next step.
 //!
 //! This crate reads no objects, clocks or sockets. `quoit-core` runs a job: it asks the [`Pipeline`] for
-//! [`Work`], reads the objects that a map phase needs, and passes the outputs back to the pipeline. Scripts
+//! [`PipelineStep`], reads the objects that a map phase needs, and passes the outputs back to the pipeline. Scripts
 //! are run by an implementation of [`ScriptEngine`] in another crate.
 //!
 //! ```
@@ -39,7 +39,7 @@ pub use fault::{JobFault, PhaseFault};
 pub use filter::{FilterFault, KeyFilter};
 pub use job::{Generator, IndexTerms, Inputs, Job, Phase, PhaseKind, TIMEOUT_MS_DEFAULT};
 pub use map::{LinkFilter, MapFunction, NotFoundPolicy, follow_links};
-pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, Work};
+pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, PipelineStep};
 pub use print::print_term;
 pub use reduce::{ReduceFunction, Reduction};
 pub use script::{
@@ -49,7 +49,7 @@ pub use script::{
 pub use value::datum::Datum;
 pub use value::found::FoundObject;
 pub use value::input::{BucketName, Input};
-pub use value::json::{NotText, append_json, term_from_json};
+pub use value::json::{NotUtf8, append_json, term_from_json};
 
 /// Maximum nesting depth of a term or JSON document.
 const DEPTH_MAX: u32 = 128;

@@ -32,7 +32,7 @@ pub struct BitcaskKey {
 pub enum BitcaskKeyError {
     /// The key is shorter than the lengths in it say.
     #[error("stored key of {size_bytes} bytes is shorter than its parts")]
-    CutOff {
+    Truncated {
         /// Size of the key in bytes.
         size_bytes: usize,
     },
@@ -58,7 +58,7 @@ impl BitcaskKey {
     /// Returns an error if the bytes are not a key. Parts may be empty: check the name with
     /// [`KeyRef::check`] before use.
     pub fn decode(bytes: &Bytes) -> Result<Self, BitcaskKeyError> {
-        let cut_off = || BitcaskKeyError::CutOff { size_bytes: bytes.len() };
+        let cut_off = || BitcaskKeyError::Truncated { size_bytes: bytes.len() };
         match *bytes.first().ok_or_else(cut_off)? {
             UNTYPED => {
                 let (bucket, key) = split_sized(&bytes.slice(1..)).ok_or_else(cut_off)?;
@@ -189,9 +189,9 @@ mod tests {
     #[test]
     fn what_is_no_key_is_an_error() {
         let decode = |bytes: &'static [u8]| BitcaskKey::decode(&Bytes::from_static(bytes));
-        assert_eq!(decode(b""), Err(BitcaskKeyError::CutOff { size_bytes: 0 }));
-        assert_eq!(decode(b"\x02\0\x05bk"), Err(BitcaskKeyError::CutOff { size_bytes: 5 }));
-        assert_eq!(decode(b"\x03\0\x01t\0"), Err(BitcaskKeyError::CutOff { size_bytes: 5 }));
+        assert_eq!(decode(b""), Err(BitcaskKeyError::Truncated { size_bytes: 0 }));
+        assert_eq!(decode(b"\x02\0\x05bk"), Err(BitcaskKeyError::Truncated { size_bytes: 5 }));
+        assert_eq!(decode(b"\x03\0\x01t\0"), Err(BitcaskKeyError::Truncated { size_bytes: 5 }));
         assert_eq!(decode(b"\x04\0"), Err(BitcaskKeyError::UnknownVersion { first: 4 }));
         assert_eq!(decode(b"\x83\x61\x05"), Err(BitcaskKeyError::NotAName));
     }

@@ -6,7 +6,7 @@ use quoit_number::low_u8;
 
 /// The input ends too early, or a length in it exceeds the bytes that follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct CutOff {
+pub(crate) struct Truncated {
     /// Offset in bytes of the piece that did not fit.
     pub(crate) at: usize,
 }
@@ -43,30 +43,30 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    pub(crate) fn u8(&mut self) -> Result<u8, CutOff> {
-        let byte = *self.input.get(self.at).ok_or(CutOff { at: self.at })?;
+    pub(crate) fn u8(&mut self) -> Result<u8, Truncated> {
+        let byte = *self.input.get(self.at).ok_or(Truncated { at: self.at })?;
         self.at += 1;
         Ok(byte)
     }
 
     #[inline]
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], CutOff> {
-        let rest = self.input.get(self.at..).ok_or(CutOff { at: self.at })?;
-        let array = rest.first_chunk::<N>().ok_or(CutOff { at: self.at })?;
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
+        let rest = self.input.get(self.at..).ok_or(Truncated { at: self.at })?;
+        let array = rest.first_chunk::<N>().ok_or(Truncated { at: self.at })?;
         self.at += N;
         Ok(*array)
     }
 
     #[inline]
-    pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], CutOff> {
-        let rest = self.input.get(self.at..).ok_or(CutOff { at: self.at })?;
-        let slice = rest.get(..len).ok_or(CutOff { at: self.at })?;
+    pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], Truncated> {
+        let rest = self.input.get(self.at..).ok_or(Truncated { at: self.at })?;
+        let slice = rest.get(..len).ok_or(Truncated { at: self.at })?;
         self.at += len;
         Ok(slice)
     }
 
     #[inline]
-    pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, CutOff> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, Truncated> {
         let start = self.at;
         let slice = self.slice(len)?;
         Ok(match self.owner {
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads an unsigned number of up to 64 bits in groups of seven bits, lowest group first.
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, CutOff> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Truncated> {
         match self.input.get(self.at) {
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
@@ -87,8 +87,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, CutOff> {
-        let start = CutOff { at: self.at };
+    fn long_varint(&mut self) -> Result<u64, Truncated> {
+        let start = Truncated { at: self.at };
         let rest = self.input.get(self.at..).ok_or(start)?;
         let mut value = 0u64;
         for (place, &byte) in rest.iter().enumerate() {
@@ -102,31 +102,31 @@ impl<'a> Cursor<'a> {
                 return Ok(value);
             }
         }
-        Err(CutOff { at: self.input.len() })
+        Err(Truncated { at: self.input.len() })
     }
 
     /// Reads a varint that counts bytes, or pieces of at least one byte each. A count above the
     /// remaining bytes is an error.
     #[inline]
-    pub(crate) fn count(&mut self) -> Result<usize, CutOff> {
+    pub(crate) fn count(&mut self) -> Result<usize, Truncated> {
         let at = self.at;
         let count = self.varint()?;
         match usize::try_from(count) {
             Ok(count) if count <= self.remaining() => Ok(count),
-            _ => Err(CutOff { at }),
+            _ => Err(Truncated { at }),
         }
     }
 
     /// Reads a varint length and that many bytes.
     #[inline]
-    pub(crate) fn counted_bytes(&mut self) -> Result<Bytes, CutOff> {
+    pub(crate) fn counted_bytes(&mut self) -> Result<Bytes, Truncated> {
         let len = self.count()?;
         self.bytes(len)
     }
 
     /// As [`Cursor::counted_bytes`], but borrows the bytes.
     #[inline]
-    pub(crate) fn counted_slice(&mut self) -> Result<&'a [u8], CutOff> {
+    pub(crate) fn counted_slice(&mut self) -> Result<&'a [u8], Truncated> {
         let len = self.count()?;
         self.slice(len)
     }

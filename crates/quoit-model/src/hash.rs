@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// Hash that decides the partition of a record: its highest bits are the partition's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Placement(pub u64);
+pub struct PlacementHash(pub u64);
 
 /// Hash that names a record within its partition. Two records may have the same one, so a read
 /// compares the keys as well.
@@ -32,7 +32,7 @@ pub enum PlacementRule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyHash {
     /// Placement, which decides the partition.
-    pub placement: Placement,
+    pub placement: PlacementHash,
     /// Identity, which names the record within the partition.
     pub identity: Identity,
 }
@@ -47,13 +47,13 @@ impl KeyHash {
             PlacementRule::BucketAndKey => high(both),
             PlacementRule::BucketOnly => high(xxh3_128(&bucket.key(&[]).encoded())),
         };
-        Self { placement: Placement(placement), identity: Identity(low_u64(both)) }
+        Self { placement: PlacementHash(placement), identity: Identity(low_u64(both)) }
     }
 
     /// Hashes the encoded name of a piece, a name in
     /// [`BucketRef::of_pieces`](crate::key::BucketRef::of_pieces). A piece has the placement of its record.
     #[must_use]
-    pub fn of_piece(encoded: &[u8], record: Placement) -> Self {
+    pub fn of_piece(encoded: &[u8], record: PlacementHash) -> Self {
         Self { placement: record, identity: Identity(low_u64(xxh3_128(encoded))) }
     }
 }
@@ -88,7 +88,7 @@ impl RingSize {
 
     /// The partition of a record with this placement.
     #[must_use]
-    pub const fn partition(self, placement: Placement) -> Partition {
+    pub const fn partition(self, placement: PlacementHash) -> Partition {
         // At most 12 bits remain, since a ring has at most 4096 partitions.
         Partition(low_u16(placement.0 >> (64 - self.0.trailing_zeros())))
     }

@@ -11,7 +11,7 @@
 
 use crate::bitcask_key::{BitcaskKey, BitcaskKeyError, encode_bitcask_key};
 use crate::clock::VersionVector;
-use crate::cursor::{Cursor, CutOff};
+use crate::cursor::{Cursor, Truncated};
 use crate::data_type::clock_in_riak;
 use crate::key::KeyRef;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 pub enum RecordBatchError {
     /// A length exceeds the bytes that follow.
     #[error("the batch is cut off at byte {at}")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the piece that does not fit.
         at: usize,
     },
@@ -70,7 +70,7 @@ pub fn put_record(key: KeyRef<'_>, object: &[u8], out: &mut Vec<u8>) {
 /// Returns an error if the body ends within a record, or a key can't be read. Objects are not
 /// checked.
 pub fn read_records(body: &Bytes) -> Result<Vec<BatchRecord>, RecordBatchError> {
-    let cut_off = |cut_off: CutOff| RecordBatchError::CutOff { at: cut_off.at };
+    let cut_off = |cut_off: Truncated| RecordBatchError::Truncated { at: cut_off.at };
     let mut cursor = Cursor::new(body);
     let mut records = Vec::new();
     while cursor.remaining() > 0 {
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(records.iter().map(|one| one.key.as_key_ref()).collect::<Vec<_>>(), names);
         assert!(records.iter().all(|one| one.object == "an object"));
         let cut = read_records(&body.slice(..body.len() - 1));
-        assert!(matches!(cut, Err(RecordBatchError::CutOff { .. })), "{cut:?}");
+        assert!(matches!(cut, Err(RecordBatchError::Truncated { .. })), "{cut:?}");
     }
 
     proptest! {

@@ -155,7 +155,7 @@ impl Segments {
 
 /// Place of a record in a tree, from the MD5 of its bucket type, bucket and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TreePlace {
+pub struct TreePosition {
     /// Number of the segment in a tree of 2^32 segments. In a smaller tree it is this number modulo
     /// the number of segments.
     pub segment: u32,
@@ -164,7 +164,7 @@ pub struct TreePlace {
     pub mask: u32,
 }
 
-impl TreePlace {
+impl TreePosition {
     /// Computes the place of a record. The default bucket type is not hashed.
     #[must_use]
     pub fn of(bucket: BucketRef<'_>, key: &[u8]) -> Self {
@@ -187,7 +187,7 @@ impl TreePlace {
 }
 
 fn segment_of(bucket: BucketRef<'_>, key: &[u8]) -> u32 {
-    TreePlace::of(bucket, key).segment
+    TreePosition::of(bucket, key).segment
 }
 
 #[cfg(test)]

@@ -27,5 +27,5 @@ mod node;
 mod parts;
 
 pub use engine::{FoundLoss, NodeEngine, NotedOpeningError, open_noted};
-pub use node::{Node, RecoveryError, StopLimits, Unfinished};
+pub use node::{Node, RecoveryError, StopLimits, UnfinishedWork};
 pub use parts::{AssemblyError, AuxiliaryData, NodeParts};

@@ -32,7 +32,7 @@ pub struct StopLimits {
 
 /// Work that did not end in time when a node was stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unfinished {
+pub struct UnfinishedWork {
     /// True if connections were cut with requests under way.
     pub requests: bool,
     /// True if other nodes have not answered all requests that this node has sent them.
@@ -99,13 +99,13 @@ impl Node {
         limits: StopLimits,
         clients: impl Future<Output = bool>,
         background: &AbortHandle,
-    ) -> Unfinished {
+    ) -> UnfinishedWork {
         let ended = tokio::join!(clients, self.internode.stop(limits.requests));
         background.abort();
         let answered = self.internode.answered(limits.answers).await;
         self.control.stop().await;
         self.internode.give_up_calls();
-        Unfinished { requests: ended != (true, true), answers: !answered }
+        UnfinishedWork { requests: ended != (true, true), answers: !answered }
     }
 
     /// Closes everything on disk, so that the next start finds it complete. Waits for the disk.

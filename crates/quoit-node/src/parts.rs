@@ -22,7 +22,7 @@ pub struct NodeParts {
     /// Settings of its store.
     pub settings: StoreSettings,
     /// Data that it keeps besides its records.
-    pub beside: AuxiliaryData,
+    pub auxiliary: AuxiliaryData,
 }
 
 /// Data that a node keeps besides its records. Data without a disk is in memory and ends with the
@@ -64,7 +64,7 @@ impl NodeParts {
     pub fn assemble(self) -> Result<Node, AssemblyError> {
         let Self { engine: NodeEngine { engine, dots, loss }, control, internode, .. } = self;
         let AuxiliaryData { hints, reap_records, riak_trees, source_queues, change_log } =
-            self.beside;
+            self.auxiliary;
         let (of_store, connections) = (Arc::clone(&control), Arc::clone(&internode));
         let mut builder =
             StoreBuilder::new(engine, of_store, connections, self.clock, dots, self.settings);

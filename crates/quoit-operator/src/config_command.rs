@@ -4,7 +4,7 @@ use crate::from_riak::{FromRiakArgs, from_riak};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use quoit_cli::{Format, say};
-use quoit_config::{Key, KeyMatch, Origin, Sources, keys, meaning, riak_keys};
+use quoit_config::{Key, KeyMatch, Origin, Sources, key_match, keys, riak_keys};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -106,7 +106,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         let before = wanted.len();
         wanted.extend(keys().filter(|key| key.name.contains(name.as_str())));
         if wanted.len() == before {
-            match meaning(name) {
+            match key_match(name) {
                 KeyMatch::Key(key) => wanted.push(key),
                 KeyMatch::RiakOnly => {
                     say!("{name}: a setting of Riak without a counterpart; accepted")
@@ -156,7 +156,7 @@ fn check(sources: &Sources, format: Format) -> Result<()> {
     let settings = quoit_config::load(sources)?;
     settings.check_security()?;
     let broken: Vec<String> = settings
-        .broken_promises()
+        .unsupported_settings()
         .map(|(entry, why)| format!("{}: {} = {}: {why}", entry.origin, entry.key, entry.value))
         .collect();
     let ignored: Vec<String> =

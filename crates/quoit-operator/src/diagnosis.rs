@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use quoit_cli::bundle::{self, Extras, SettingValue};
+use quoit_cli::bundle::{self, BundleExtras, SettingValue};
 use quoit_cli::doctor::{self, ListenerAddress, MachineRequirements};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{Api, Format, say};
@@ -125,7 +125,7 @@ pub fn debug(command: &DebugCommand, version: &str) -> Result<()> {
         Err(fault) => texts.push(("config.txt".to_owned(), format!("not readable: {fault:#}\n"))),
     }
     texts.extend(journal().map(|text| ("logs/journal.txt".to_owned(), text)));
-    let extras = Extras { texts, logs: args.log.clone() };
+    let extras = BundleExtras { texts, logs: args.log.clone() };
     let names = bundle::write(&Api::new(&args.target), extras, &args.output)?;
     say!(
         "{} has {} files; look through it before you give it away",

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use quoit_cli::{Format, say};
-use quoit_config::{KeyMatch, KeyValue, broken_promise, meaning};
+use quoit_config::{KeyMatch, KeyValue, key_match, unsupported_effect};
 use quoit_import::{AdvancedSetting, advanced_settings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -114,10 +114,10 @@ fn remark(setting: KeyValue<'_>, memory_bytes: Option<u64>) -> KeyOutcome {
     if key == "leveldb.maximum_memory.percent" {
         return percentage(value, memory_bytes);
     }
-    if let Some(why) = broken_promise(setting) {
+    if let Some(why) = unsupported_effect(setting) {
         return KeyOutcome::Refused(why.to_owned());
     }
-    match meaning(key) {
+    match key_match(key) {
         KeyMatch::Key(here) if here.name == key || here.name.contains('$') => KeyOutcome::Kept,
         // A key of one of several engines contains the name of the engine, so its name can't equal the
         // pattern.
@@ -181,7 +181,7 @@ fn advanced_remark(setting: &AdvancedSetting) -> KeyOutcome {
     if let Some((_, why)) = ADVANCED_WITHOUT_MEANING.iter().find(|(name, _)| *name == key) {
         return KeyOutcome::WithoutMeaning((*why).to_owned());
     }
-    match meaning(key) {
+    match key_match(key) {
         KeyMatch::Key(here) if here.name == key => KeyOutcome::Kept,
         KeyMatch::Key(_) | KeyMatch::RiakOnly => {
             KeyOutcome::WithoutMeaning(why_without_meaning(key))

@@ -1,6 +1,6 @@
 //! Cost of replication: three nodes compared with one.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Target, drive};
 use crate::protocol::Exchange;
@@ -15,7 +15,7 @@ const RIAK_US: u32 = 2484;
 
 /// Prints the processor time of all nodes for a get (r=2) and a put (w=2, dw=0), compared with that of a
 /// single node.
-pub(crate) fn cluster(common: &Common) -> Result<()> {
+pub(crate) fn cluster(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (one, _) = servers::quoit(common.program(), &dir.path().join("one"))?;
     let three = DevCluster::start(common.program(), dir.path(), NODE_COUNT)?;
@@ -39,7 +39,7 @@ pub(crate) fn cluster(common: &Common) -> Result<()> {
 }
 
 /// Stores every key once. When the reads begin, all replicas have it, so that reads find equal copies.
-fn fill(common: &Common, target: &Target) -> Result<()> {
+fn fill(common: &CommonOptions, target: &Target) -> Result<()> {
     let mut load = common.load(common.put(Some(0)));
     load.operations = common.keys;
     load.sequential = true;

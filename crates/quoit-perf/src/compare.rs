@@ -1,6 +1,6 @@
 //! Comparisons of a node with the echo server, the log writer and Redis.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, Measured, Target, ask, drive};
 use crate::echo::Sizes;
 use crate::link::Transport;
@@ -15,7 +15,7 @@ use std::path::Path;
 const CONNECTIONS: usize = 50;
 const DURABLE_CONNECTIONS: usize = 64;
 
-impl Common {
+impl CommonOptions {
     /// The measured program with the settings of the command line.
     pub(crate) fn program(&self) -> NodeProgram<'_> {
         self.program_with(&self.set)
@@ -69,7 +69,7 @@ const fn echo_of(sizes: Sizes) -> Exchange {
 
 /// An exchange that can be driven by itself.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
-pub(crate) enum Named {
+pub(crate) enum NamedExchange {
     /// Puts of every key, once and in order, without waiting for a sync.
     Fill,
     PbGet,
@@ -84,17 +84,22 @@ pub(crate) enum Named {
 }
 
 /// Drives one exchange and prints its figures.
-pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) -> Result<()> {
+pub(crate) fn one(
+    common: &CommonOptions,
+    address: SocketAddr,
+    pid: u32,
+    named: NamedExchange,
+) -> Result<()> {
     let exchange = match named {
-        Named::Fill | Named::PbPut => common.put(Some(0)),
-        Named::PbPutSynced => common.put(None),
-        Named::PbGet => Exchange::PbGet,
-        Named::HttpGet => Exchange::HttpGet,
-        Named::RedisGet => Exchange::RedisGet,
-        Named::RedisSet => Exchange::RedisSet { value_bytes: common.value_bytes },
-        Named::Echo => Exchange::Echo { request: 29, response: 1113 },
+        NamedExchange::Fill | NamedExchange::PbPut => common.put(Some(0)),
+        NamedExchange::PbPutSynced => common.put(None),
+        NamedExchange::PbGet => Exchange::PbGet,
+        NamedExchange::HttpGet => Exchange::HttpGet,
+        NamedExchange::RedisGet => Exchange::RedisGet,
+        NamedExchange::RedisSet => Exchange::RedisSet { value_bytes: common.value_bytes },
+        NamedExchange::Echo => Exchange::Echo { request: 29, response: 1113 },
     };
-    let sequential = matches!(named, Named::Fill);
+    let sequential = matches!(named, NamedExchange::Fill);
     let operations = if sequential { common.keys } else { common.operations };
     let load = Load { sequential, operations, ..common.load(exchange) };
     let target = Target { addresses: vec![address], pids: vec![pid], transport: Transport::Plain };
@@ -110,7 +115,7 @@ pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) 
 }
 
 /// Prints the processor time per operation, compared with the echo server and Redis.
-pub(crate) fn cpu(common: &Common) -> Result<()> {
+pub(crate) fn cpu(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     common.fill(&node, node.address, common.put(Some(0)))?;
@@ -129,7 +134,7 @@ pub(crate) fn cpu(common: &Common) -> Result<()> {
     puts(common, &node, redis.as_ref())
 }
 
-fn gets(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> {
+fn gets(common: &CommonOptions, node: &Running, redis: Option<&Running>) -> Result<()> {
     let sizes = common.sizes(node.address, &Exchange::PbGet)?;
     let echo = servers::echo(sizes, None)?;
     let mut rows = vec![
@@ -145,7 +150,7 @@ fn gets(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
     Ok(())
 }
 
-fn http_gets(common: &Common, node: &Running) -> Result<()> {
+fn http_gets(common: &CommonOptions, node: &Running) -> Result<()> {
     let address = node.http.context("the node's HTTP address")?;
     let sizes = common.sizes(address, &Exchange::HttpGet)?;
     let echo = servers::echo(sizes, None)?;
@@ -159,7 +164,7 @@ fn http_gets(common: &Common, node: &Running) -> Result<()> {
     Ok(())
 }
 
-fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> {
+fn puts(common: &CommonOptions, node: &Running, redis: Option<&Running>) -> Result<()> {
     let put = common.put(Some(0));
     let sizes = common.sizes(node.address, &put)?;
     let echo = servers::echo(sizes, None)?;
@@ -184,7 +189,7 @@ fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
 }
 
 /// Prints the rate of synced puts, compared with a bare log writer on the same disk.
-pub(crate) fn durable(common: &Common) -> Result<()> {
+pub(crate) fn durable(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     let put = common.put(None);
@@ -207,7 +212,7 @@ pub(crate) fn durable(common: &Common) -> Result<()> {
 }
 
 /// Prints the latency at half the maximum rate, with and without a running merge.
-pub(crate) fn merge(common: &Common) -> Result<()> {
+pub(crate) fn merge(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let calm = prepare(common, &dir.path().join("calm"), "never")?;
     let merging = prepare(common, &dir.path().join("merging"), "always")?;
@@ -242,7 +247,7 @@ pub(crate) fn merge(common: &Common) -> Result<()> {
 
 /// Starts a node whose log consists mostly of dead records. Merges, if allowed, then have work for the
 /// whole run.
-fn prepare(common: &Common, data: &Path, policy: &str) -> Result<Running> {
+fn prepare(common: &CommonOptions, data: &Path, policy: &str) -> Result<Running> {
     let mut set = common.set.clone();
     set.push(format!("bitcask.merge.policy={policy}"));
     set.push("bitcask.max_file_size=32MB".into());

@@ -3,7 +3,7 @@
 //! A node of each protocol first rests with many idle connections, each of which has made one request. Then
 //! many further connections make requests beside them, with one request in flight on each.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, Measured, ask_on, drive, percentile};
 use crate::processes::{allocated_bytes, resident_bytes, running_time};
 use crate::protocol::Exchange;
@@ -35,7 +35,7 @@ const BUDGET_MIB: usize = 256;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectionOptions {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Number of idle connections.
     #[arg(long, default_value_t = 10_000)]
     idle: usize,
@@ -48,7 +48,7 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonOptions {
         &self.common
     }
 
@@ -79,7 +79,7 @@ struct Protocol {
 }
 
 impl Protocol {
-    fn all(common: &Common) -> [Self; 2] {
+    fn all(common: &CommonOptions) -> [Self; 2] {
         let put = common.put(Some(0));
         let exchanges = vec![("PB get", Exchange::PbGet), ("PB put `dw=0`", put)];
         [
@@ -186,7 +186,7 @@ impl IdleConnections {
         protocol: &Protocol,
         address: SocketAddr,
     ) -> Result<()> {
-        let Common { keys, value_bytes, .. } = options.common;
+        let CommonOptions { keys, value_bytes, .. } = options.common;
         let exchange = &protocol.exchanges[0].1;
         while self.0.len() < count {
             let mut stream = TcpStream::connect(address).context("opening an idle connection")?;

@@ -1,6 +1,6 @@
 //! Server cost of operations on data types, which should not depend on the size of the data type.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::data_exchange::{DataExchange, DataTypeOperation};
 use crate::drive::{Load, Target, drive};
 use crate::processes::resident_bytes;
@@ -58,7 +58,7 @@ impl Line {
 }
 
 /// Fills records of several sizes, runs the operations in interleaved rounds, and prints the cost of each.
-pub(crate) fn data_types(common: &Common) -> Result<()> {
+pub(crate) fn data_types(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let data = dir.path().join("data");
     let (node, _) = servers::quoit(common.program(), &data)?;
@@ -134,7 +134,7 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-fn load(common: &Common, line: &Line, operations: u64) -> Load {
+fn load(common: &CommonOptions, line: &Line, operations: u64) -> Load {
     Load {
         exchange: line.exchange.clone(),
         connections: 4,
@@ -149,7 +149,7 @@ fn load(common: &Common, line: &Line, operations: u64) -> Load {
     }
 }
 
-fn measure(common: &Common, line: &mut Line, target: &Target, data: &Path) -> Result<()> {
+fn measure(common: &CommonOptions, line: &mut Line, target: &Target, data: &Path) -> Result<()> {
     let before = bytes_of(data)?;
     let measured = drive(target, &load(common, line, common.operations))?;
     line.cpu_us.push(measured.cpu_us());
@@ -182,7 +182,7 @@ fn print(lines: &[Line]) {
 }
 
 /// Reads the whole large set in one request.
-fn read_whole(common: &Common, node: &Running) -> Result<()> {
+fn read_whole(common: &CommonOptions, node: &Running) -> Result<()> {
     let (size, record) = SIZES[2];
     let exchange = Exchange::Data(DataExchange { asked: DataTypeOperation::Fetch, record });
     let line = Line::new(String::new(), exchange, size, 0);
@@ -216,7 +216,7 @@ fn resident_peak_bytes(pid: u32) -> Result<u64> {
     Ok(kib.context("VmHWM in /proc/PID/status")? * 1024)
 }
 
-fn make_type(common: &Common, node: &Running, name: &str, datatype: Datatype) -> Result<()> {
+fn make_type(common: &CommonOptions, node: &Running, name: &str, datatype: Datatype) -> Result<()> {
     let url = format!("http://{}", node.http.context("a node has an HTTP listener")?);
     let props = format!("{{\"props\":{{\"datatype\":\"{}\"}}}}", datatype.as_str());
     for arguments in [&["create", name, &props][..], &["activate", name]] {

@@ -32,12 +32,12 @@ struct EchoClient {
 struct Committer {
     file: Arc<File>,
     end: u64,
-    shared: Arc<(Mutex<Wanted>, Condvar)>,
+    shared: Arc<(Mutex<PendingSyncs>, Condvar)>,
     synced: std::os::unix::net::UnixStream,
 }
 
 #[derive(Default)]
-struct Wanted {
+struct PendingSyncs {
     /// Connections whose request is in the file and not yet synced.
     waiting: Vec<usize>,
     /// Connections whose request is synced and not yet answered.
@@ -108,7 +108,7 @@ fn start_committer(path: &Path) -> Result<Committer> {
     let file = Arc::new(File::create(path).context("creating the log file")?);
     let (reader, mut writer) = std::os::unix::net::UnixStream::pair()?;
     reader.set_nonblocking(true)?;
-    let shared: Arc<(Mutex<Wanted>, Condvar)> = Arc::default();
+    let shared: Arc<(Mutex<PendingSyncs>, Condvar)> = Arc::default();
     let (log, wanted) = (Arc::clone(&file), Arc::clone(&shared));
     std::thread::spawn(move || -> Result<()> {
         loop {

@@ -1,7 +1,7 @@
 //! Latency of gets, and memory of a node, beside many connections that keep the node busy: unfinished
 //! frames, bodies sent byte by byte, unread answers, thousands of requests at once.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, ask, drive};
 use crate::idle::run_at_idle_priority;
 use crate::metrics::gauge;
@@ -47,7 +47,7 @@ const BUDGET: [&str; 2] = ["request.maximum_memory=256MB", "request.stall_timeou
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HostileOptions {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Number of hostile connections.
     #[arg(long, default_value_t = 1000)]
     hostile: usize,
@@ -64,7 +64,7 @@ pub(crate) struct HostileOptions {
 }
 
 impl HostileOptions {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonOptions {
         &self.common
     }
 }

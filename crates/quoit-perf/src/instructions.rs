@@ -6,7 +6,7 @@
 //! one request in flight, so that each request is a wakeup of its own. Only the thread that serves requests
 //! counts: the work of the others depends on the length of the run.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, Target, drive};
 use crate::protocol::Exchange;
 use crate::servers::{self, NodeProgram, Running};
@@ -24,14 +24,14 @@ const SERVING: &str = "PbConnection";
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InstructionOptions {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// The quoit binary of another build, to compare with.
     #[arg(long)]
     against: Option<PathBuf>,
 }
 
 impl InstructionOptions {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonOptions {
         &self.common
     }
 }
@@ -81,12 +81,12 @@ pub(crate) struct CountedLoad<'a> {
     /// The load of one connection. The count chooses its number of operations.
     pub(crate) load: Load,
     /// Prepares a filled node, and returns how to reach it. The path is the node's data directory.
-    pub(crate) reach: &'a dyn Fn(&Running, &Path) -> Result<Target>,
+    pub(crate) target_of: &'a dyn Fn(&Running, &Path) -> Result<Target>,
 }
 
 impl CountedLoad<'_> {
     /// Returns the instructions of one request.
-    pub(crate) fn count(&self, common: &Common) -> Result<f64> {
+    pub(crate) fn count(&self, common: &CommonOptions) -> Result<f64> {
         let once = self.count_of(common, common.operations)?;
         let twice = self.count_of(common, 2 * common.operations)?;
         Ok((twice as f64 - once as f64) / common.operations as f64)
@@ -94,7 +94,7 @@ impl CountedLoad<'_> {
 
     /// Returns the instructions of the thread that serves requests during that many requests. Counting is
     /// off while the node starts and is prepared.
-    fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
+    fn count_of(&self, common: &CommonOptions, operations: u64) -> Result<u64> {
         let dir = self.run(common, operations, &[])?;
         // The thread that serves the requests is the busiest one.
         busiest(dir.path(), "")
@@ -104,7 +104,7 @@ impl CountedLoad<'_> {
     /// are further options of callgrind.
     pub(crate) fn profiles(
         &self,
-        common: &Common,
+        common: &CommonOptions,
         operations: u64,
         options: &[&str],
     ) -> Result<Vec<String>> {
@@ -112,7 +112,7 @@ impl CountedLoad<'_> {
     }
 
     /// Prepares a node, and counts while it serves requests. The directory contains callgrind's files.
-    fn run(&self, common: &Common, operations: u64, options: &[&str]) -> Result<TempDir> {
+    fn run(&self, common: &CommonOptions, operations: u64, options: &[&str]) -> Result<TempDir> {
         let dir = tempfile::tempdir_in(&common.dir)?;
         let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
         let set = of_one_thread(&self.set);
@@ -126,7 +126,7 @@ impl CountedLoad<'_> {
         if self.filled.is_none() {
             common.fill(&node, node.address, common.put(Some(0)))?;
         }
-        let target = (self.reach)(&node, &data)?;
+        let target = (self.target_of)(&node, &data)?;
         node.switch_counting("on")?;
         drive(&target, &Load { connections: 1, operations, ..self.load.clone() })?;
         node.switch_counting("off")?;
@@ -168,7 +168,7 @@ fn of_one_thread(set: &[String]) -> Vec<String> {
 
 /// Instructions of the thread that serves requests, for a node that is filled, does `work` and stops.
 pub(crate) fn count_work(
-    common: &Common,
+    common: &CommonOptions,
     binary: &Path,
     set: &[String],
     work: &dyn Fn(&Running, &Path) -> Result<()>,
@@ -184,18 +184,18 @@ pub(crate) fn count_work(
 }
 
 /// The instructions of one request.
-fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
+fn count(common: &CommonOptions, binary: &Path, request: &Request) -> Result<f64> {
     let load = Load {
         first_key: if request.on_new_keys { common.keys } else { 0 },
         sequential: request.on_new_keys,
         ..common.load(request.exchange.clone())
     };
-    let reach = |node: &Running, _: &Path| match request.exchange {
+    let target_of = |node: &Running, _: &Path| match request.exchange {
         Exchange::HttpGet => Ok(node.at(node.http.context("the address for HTTP")?)),
         _ => Ok(node.target()),
     };
     let set = common.set.clone();
-    let counted = CountedLoad { binary, set, filled: None, load, reach: &reach };
+    let counted = CountedLoad { binary, set, filled: None, load, target_of: &target_of };
     counted.count(common).context(request.name)
 }
 

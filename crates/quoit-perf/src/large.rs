@@ -3,7 +3,7 @@
 //! One connection has one request in flight, and blocks: a driver of many connections would wait for one
 //! while the server waits for another, because large requests and answers fill the buffers of sockets.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Measured, Target, incompressible};
 use crate::echo::Sizes;
 use crate::processors;
@@ -33,14 +33,14 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LargeOptions {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Bytes of values that each measurement moves.
     #[arg(long, default_value_t = 1_000_000_000)]
     bytes: u64,
 }
 
 impl LargeOptions {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonOptions {
         &self.common
     }
 }

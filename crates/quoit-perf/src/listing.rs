@@ -1,6 +1,6 @@
 //! Listing of the keys and buckets of a node with many keys, alone and concurrent with gets.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, Measured, drive};
 use crate::processes::resident_bytes;
 use crate::protocol::{Exchange, key};
@@ -115,7 +115,7 @@ fn list_buckets(node: &Running) -> Result<(usize, Duration)> {
     Ok((answer.buckets.len(), begun.elapsed()))
 }
 
-fn gets(common: &Common, node: &Running, duration: Duration) -> Result<Measured> {
+fn gets(common: &CommonOptions, node: &Running, duration: Duration) -> Result<Measured> {
     let load = Load {
         exchange: Exchange::PbGet,
         connections: 8,
@@ -132,7 +132,7 @@ fn gets(common: &Common, node: &Running, duration: Duration) -> Result<Measured>
 }
 
 /// Fills a node, lists its buckets and keys, and repeats the listing beside gets.
-pub(crate) fn listing(common: &Common) -> Result<()> {
+pub(crate) fn listing(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(common.program(), &dir.path().join("data"))?;
     fill(&node, common.keys, common.value_bytes)?;

@@ -62,7 +62,7 @@ struct Cli {
 
 /// Options of all comparisons.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Common {
+pub(crate) struct CommonOptions {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = beside("quoit"), hide_default_value = true)]
     pub(crate) quoit: PathBuf,
@@ -96,26 +96,26 @@ pub(crate) struct Common {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Server processor time per operation: gets and puts, compared with the echo server and Redis.
-    Cpu(Common),
+    Cpu(CommonOptions),
     /// Server processor time of gets and puts of large values, compared with the echo server.
     Large(large::LargeOptions),
     /// Rate of synced puts, compared with the bare log writer.
-    Durable(Common),
+    Durable(CommonOptions),
     /// Latency at half the maximum rate, with and without a running merge.
-    Merge(Common),
+    Merge(CommonOptions),
     /// Server processor time of operations on counters, sets and maps of several sizes.
-    DataTypes(Common),
+    DataTypes(CommonOptions),
     /// Listing of keys and buckets, alone and concurrent with gets.
-    Listing(Common),
+    Listing(CommonOptions),
     /// Time from start until the node serves, after a clean stop and after SIGKILL.
     Start {
         #[command(flatten)]
-        common: Common,
+        common: CommonOptions,
     },
     /// Load profiles on all storage engines: rates, latencies, bytes, disk space, memory.
     Engines(engines::EngineOptions),
     /// Processor time of all nodes per operation: three nodes compared with one.
-    Cluster(Common),
+    Cluster(CommonOptions),
     /// Processor time of all nodes per operation for growing clusters, with replica-aware clients and with
     /// others.
     Ladder(ladder::LadderOptions),
@@ -133,7 +133,7 @@ enum Command {
     Instructions(instructions::InstructionOptions),
     /// Breakdown of a get and of puts: instructions by part of the program, cache misses, system calls,
     /// switches.
-    Account(Common),
+    Account(CommonOptions),
     /// Reaping of many tombstones: time, processor time, and the effect on gets.
     Reaping(reaping::ReapingOptions),
     /// Replication between two nodes: bootstrap, full-sync, cost of a link, and delay until a write is
@@ -142,9 +142,9 @@ enum Command {
     /// Rate of `quoit import run` for directories of each engine of Riak.
     Import(import::ImportOptions),
     /// Processor time of gets and puts over TLS, compared with unencrypted connections.
-    Tls(Common),
+    Tls(CommonOptions),
     /// Processor time of gets and puts of three nodes with mutual TLS between them, compared with no TLS.
-    NodeTls(Common),
+    NodeTls(CommonOptions),
     /// Processor time of handshakes, and their effect on requests.
     Handshakes(tls::HandshakeOptions),
     /// Latencies of gets, and memory, beside many connections that do not read or do not end.
@@ -153,13 +153,13 @@ enum Command {
     /// ones.
     Connections(connections::ConnectionOptions),
     /// Instructions of a permission check, counted by callgrind.
-    Rights(Common),
+    Rights(CommonOptions),
     /// The load generator's own processor time per get, compared with redis-benchmark.
     Client(client::ClientOptions),
     /// One kind of exchange against a running node: for profilers.
     Drive {
         #[command(flatten)]
-        common: Common,
+        common: CommonOptions,
         /// The node's address for the exchange's protocol.
         #[arg(long)]
         address: SocketAddr,
@@ -168,7 +168,7 @@ enum Command {
         pid: u32,
         /// Exchange to drive.
         #[arg(long, value_enum)]
-        exchange: compare::Named,
+        exchange: compare::NamedExchange,
     },
     /// The echo server. It prints its port.
     #[command(hide = true)]
@@ -191,7 +191,7 @@ enum Command {
 }
 
 impl Command {
-    const fn common(&self) -> Option<&Common> {
+    const fn common(&self) -> Option<&CommonOptions> {
         match self {
             Self::Cpu(common)
             | Self::Durable(common)

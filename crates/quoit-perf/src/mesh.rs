@@ -77,7 +77,7 @@ impl Drop for Mesh {
 
 /// The kind of the peer on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PeerKind {
     /// Not known before the first byte.
     Unknown,
     /// A client, with the number of its request that waits for a confirmation, or 0.
@@ -90,7 +90,7 @@ enum End {
 
 struct MeshConnection {
     stream: TcpStream,
-    end: End,
+    end: PeerKind,
     input: Vec<u8>,
     output: Vec<u8>,
 }
@@ -125,7 +125,7 @@ pub(crate) fn serve(sizes: Sizes) -> Result<()> {
     for port in others.split_whitespace() {
         let mut stream = TcpStream::connect(("127.0.0.1", port.parse()?))?;
         stream.write_all(&[PEER])?;
-        let place = process.add(stream, End::Confirmer)?;
+        let place = process.add(stream, PeerKind::Confirmer)?;
         process.confirmers.push(place);
     }
     let mut events = Vec::with_capacity(128);
@@ -137,7 +137,7 @@ pub(crate) fn serve(sizes: Sizes) -> Result<()> {
             match event.data.u64() {
                 LISTENER => {
                     let (stream, _) = listener.accept()?;
-                    process.add(stream, End::Unknown)?;
+                    process.add(stream, PeerKind::Unknown)?;
                 }
                 place => process.receive(quoit_number::index(place), &mut buffer),
             }
@@ -147,7 +147,7 @@ pub(crate) fn serve(sizes: Sizes) -> Result<()> {
 }
 
 impl Process {
-    fn add(&mut self, stream: TcpStream, end: End) -> Result<usize> {
+    fn add(&mut self, stream: TcpStream, end: PeerKind) -> Result<usize> {
         stream.set_nodelay(true)?;
         let place = self.connections.len();
         let data = epoll::EventData::new_u64(place as u64);
@@ -165,19 +165,19 @@ impl Process {
             return;
         }
         let mut received = &buffer[..count];
-        if connection.end == End::Unknown {
+        if connection.end == PeerKind::Unknown {
             connection.end = match received[0] {
-                PEER => End::Requester,
-                _ => End::Client { waiting: 0 },
+                PEER => PeerKind::Requester,
+                _ => PeerKind::Client { waiting: 0 },
             };
-            if connection.end == End::Requester {
+            if connection.end == PeerKind::Requester {
                 received = &received[1..];
             }
         }
         connection.input.extend_from_slice(received);
         let frame_bytes = match connection.end {
-            End::Confirmer => CONFIRMATION_BYTES,
-            End::Unknown | End::Client { .. } | End::Requester => self.sizes.request,
+            PeerKind::Confirmer => CONFIRMATION_BYTES,
+            PeerKind::Unknown | PeerKind::Client { .. } | PeerKind::Requester => self.sizes.request,
         };
         let input = std::mem::take(&mut connection.input);
         let end = connection.end;
@@ -191,26 +191,26 @@ impl Process {
         }
     }
 
-    fn take(&mut self, place: usize, end: End, frame: &[u8]) {
+    fn take(&mut self, place: usize, end: PeerKind, frame: &[u8]) {
         let number_at = |at: usize| frame[at..at + 4].try_into().map_or(0, u32::from_be_bytes);
         match end {
-            End::Requester => self.send(place, |output| {
+            PeerKind::Requester => self.send(place, |output| {
                 output.extend_from_slice(&frame[..CONFIRMATION_BYTES]);
             }),
-            End::Confirmer => {
+            PeerKind::Confirmer => {
                 let (client, request) = (number_at(0) as usize, number_at(4));
                 let response_bytes = self.sizes.response;
                 let Some(Some(connection)) = self.connections.get_mut(client) else { return };
-                if connection.end == (End::Client { waiting: request }) {
-                    connection.end = End::Client { waiting: 0 };
+                if connection.end == (PeerKind::Client { waiting: request }) {
+                    connection.end = PeerKind::Client { waiting: 0 };
                     self.send(client, |output| output.resize(output.len() + response_bytes, b'r'));
                 }
             }
-            End::Unknown | End::Client { .. } => {
+            PeerKind::Unknown | PeerKind::Client { .. } => {
                 self.request_count = self.request_count.wrapping_add(1).max(1);
                 let request = self.request_count;
                 if let Some(connection) = &mut self.connections[place] {
-                    connection.end = End::Client { waiting: request };
+                    connection.end = PeerKind::Client { waiting: request };
                 }
                 let client = u32::try_from(place).expect("a process has few connections");
                 for copy in 0..COPIES.min(self.confirmers.len()) {

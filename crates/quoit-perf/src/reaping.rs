@@ -1,6 +1,6 @@
 //! Cost of reaping many tombstones: time, processor time, and latency of concurrent gets.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, Measured, Target, drive, percentile};
 use crate::link::Transport;
@@ -28,7 +28,7 @@ const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReapingOptions {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Number of nodes in the cluster.
     #[arg(long, default_value_t = 3)]
     nodes: usize,
@@ -41,7 +41,7 @@ pub(crate) struct ReapingOptions {
 }
 
 impl ReapingOptions {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonOptions {
         &self.common
     }
 }
@@ -128,7 +128,7 @@ fn settle(quoit: &Path, node: SocketAddr) -> Result<()> {
 }
 
 fn round(
-    common: &Common,
+    common: &CommonOptions,
     target: &Target,
     http: &[SocketAddr],
     keys: std::ops::Range<u64>,

@@ -1,7 +1,7 @@
 //! Replication between two clusters of one node each: bootstrap, full-sync, cost of a link, and delay until
 //! a write is readable at the sink.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, Measured, ask, cpu_of, drive, percentile};
 use crate::protocol::Exchange;
 use crate::report::{median, spread};
@@ -25,7 +25,7 @@ const READABLE_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReplicationOptions {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonOptions,
     /// Number of records that differ when full-sync is measured.
     #[arg(long, default_value_t = 1_000)]
     differing: u64,
@@ -35,7 +35,7 @@ pub(crate) struct ReplicationOptions {
 }
 
 /// Source and sink.
-struct Pair<'o> {
+struct ReplicatingNodes<'o> {
     options: &'o ReplicationOptions,
     source: Running,
     sink: Running,
@@ -61,7 +61,7 @@ pub(crate) fn replication(options: &ReplicationOptions) -> Result<()> {
         ],
     )?;
     let sink = start("sink", &["transfer_rate=0"])?;
-    let pair = Pair { options, source, sink };
+    let pair = ReplicatingNodes { options, source, sink };
     let keys = common.keys;
     let fill = Load { operations: keys, sequential: true, ..pair.puts(keys) };
     drive(&pair.source.target(), &fill)?;
@@ -72,9 +72,9 @@ pub(crate) fn replication(options: &ReplicationOptions) -> Result<()> {
     pair.readable(rate)
 }
 
-impl Pair<'_> {
+impl ReplicatingNodes<'_> {
     fn puts(&self, key_count: u64) -> Load {
-        let Common { operations, value_bytes, .. } = self.options.common;
+        let CommonOptions { operations, value_bytes, .. } = self.options.common;
         Load {
             exchange: Exchange::PbPut { value_bytes, dw: None },
             connections: CONNECTIONS,
@@ -236,7 +236,7 @@ impl Pair<'_> {
 
     /// Measures the delay from the answer to a put until the put is readable at the sink, beside a load.
     fn readable(&self, rate: f64) -> Result<()> {
-        let Common { keys, value_bytes, .. } = self.options.common;
+        let CommonOptions { keys, value_bytes, .. } = self.options.common;
         let put = Exchange::PbPut { value_bytes, dw: None };
         let rate = rate * LOAD_SHARE;
         // The load lasts at least as long as the writes are expected to take.

@@ -93,11 +93,11 @@ pub(crate) fn quoit(program: NodeProgram<'_>, data: &Path) -> Result<(Running, D
     start(Command::new(program.binary), data, program.set)
 }
 
-/// A command that starts a program in the control group whose process file is `entrance`.
-fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
-    let Some(entrance) = entrance else { return Command::new(binary) };
+/// A command that starts a program in the control group whose process file is `cgroup_procs`.
+fn inside(cgroup_procs: Option<&Path>, binary: &Path) -> Command {
+    let Some(cgroup_procs) = cgroup_procs else { return Command::new(binary) };
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(entrance).arg(binary);
+    command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cgroup_procs).arg(binary);
     command
 }
 
@@ -117,14 +117,14 @@ pub(crate) fn quoit_counted(
     start(command, data, program.set).map(|(node, _)| node).context("is valgrind installed?")
 }
 
-/// Starts a node, in the control group whose process file is `entrance` if it is given. Returns it with the
+/// Starts a node, in the control group whose process file is `cgroup_procs` if it is given. Returns it with the
 /// time until it served.
 pub(crate) fn quoit_in(
     program: NodeProgram<'_>,
     data: &Path,
-    entrance: Option<&Path>,
+    cgroup_procs: Option<&Path>,
 ) -> Result<(Running, Duration)> {
-    start(inside(entrance, program.binary), data, program.set)
+    start(inside(cgroup_procs, program.binary), data, program.set)
 }
 
 /// Starts a node with a command that takes the program's arguments.

@@ -1,12 +1,12 @@
 //! Time from start until a node with many keys serves, and the memory that the keys take.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::processes::resident_bytes;
 use crate::servers;
 use anyhow::Result;
 
 /// Fills a node, then measures starts after a clean stop and starts after a kill.
-pub(crate) fn start(common: &Common) -> Result<()> {
+pub(crate) fn start(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let data = dir.path().join("data");
     let (node, empty) = servers::quoit(common.program(), &data)?;

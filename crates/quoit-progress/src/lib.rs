@@ -82,7 +82,7 @@ pub struct Progress<W: Write = Stderr> {
     /// Time at which the last line was written, or at which the work began.
     shown_at: Instant,
     /// Number of characters of the line on the terminal.
-    standing: usize,
+    line_length: usize,
 }
 
 impl Progress<Stderr> {
@@ -99,8 +99,8 @@ impl Progress<Stderr> {
 impl<W: Write> Progress<W> {
     fn new(out: W, is_terminal: bool, work: &'static str, unit: Unit) -> Self {
         let began = Instant::now();
-        let (total, from, shown_at, standing) = (None, 0, began, 0);
-        Self { out, is_terminal, work, unit, total, from, began, shown_at, standing }
+        let (total, from, shown_at, line_length) = (None, 0, began, 0);
+        Self { out, is_terminal, work, unit, total, from, began, shown_at, line_length }
     }
 
     fn of(mut self, total: Option<u64>) -> Self {
@@ -129,8 +129,8 @@ impl<W: Write> Progress<W> {
         let line = self.line(done, &note(), now.duration_since(self.began));
         // A failed write has no consequences.
         let _ = if self.is_terminal {
-            let width = self.standing;
-            self.standing = line.chars().count();
+            let width = self.line_length;
+            self.line_length = line.chars().count();
             write!(self.out, "\r{line:<width$}").and_then(|()| self.out.flush())
         } else {
             writeln!(self.out, "{line}")
@@ -169,7 +169,7 @@ impl<W: Write> Progress<W> {
 
     /// Removes the line from the terminal, before other output is written.
     pub fn clear(&mut self) {
-        let width = std::mem::take(&mut self.standing);
+        let width = std::mem::take(&mut self.line_length);
         if width > 0 {
             let _ = write!(self.out, "\r{:width$}\r", "").and_then(|()| self.out.flush());
         }

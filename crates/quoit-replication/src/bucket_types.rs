@@ -6,8 +6,8 @@
 //! this at the same time.
 
 use crate::address::{PeerAddress, Protocol};
-use crate::asking::{AskError, AskedNode};
 use crate::dialer::PeerDialer;
+use crate::remote_node::{PeerRequestError, RemoteNode};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_cluster::{ChangeError, ControlPlane};
@@ -48,7 +48,7 @@ pub enum BucketTypeMode {
 #[derive(Debug, Error)]
 enum FollowFault {
     #[error("{0}")]
-    Ask(#[from] AskError),
+    Ask(#[from] PeerRequestError),
     #[error("{0}: {1}")]
     Change(String, ChangeError),
     #[error("bucket type {0} exists here and is not active: activate it")]
@@ -116,11 +116,11 @@ impl TypeFollower {
         let address = peer.host_and_port();
         let known_version = self.known.lock().get(&address).copied();
         let own = self.store.replication().cluster();
-        let mut node = AskedNode::connect(&self.dialer, peer, own, ANSWER_TIMEOUT).await?;
+        let mut node = RemoteNode::connect(&self.dialer, peer, own, ANSWER_TIMEOUT).await?;
         let request = RpbBucketTypesReq { cluster: node.own().clone(), known_version };
         let answer = match node.ask(&request, |told: &RpbBucketTypesResp| &told.cluster).await {
             // A Riak node can't be asked, and the sink reports a peer that is a node of this cluster.
-            Err(AskError::NoQuoit | AskError::Itself) => return Ok(None),
+            Err(PeerRequestError::NoQuoit | PeerRequestError::Itself) => return Ok(None),
             answer => answer?,
         };
         let both = self.mode == BucketTypeMode::Follow && answer.follows;
@@ -138,7 +138,7 @@ impl TypeFollower {
     }
 
     async fn apply(&self, told: &RpbStoredProps, follows: bool) -> Result<(), FollowFault> {
-        let props = serde_json::from_slice(&told.props).map_err(|_| AskError::Malformed)?;
+        let props = serde_json::from_slice(&told.props).map_err(|_| PeerRequestError::Malformed)?;
         let control = self.store.control();
         let done = match &told.bucket {
             None => self.apply_type(control, &told.bucket_type, props, follows).await?,

@@ -223,7 +223,7 @@ pub type SharedChanges = BTreeMap<String, SharedChange>;
 impl ReplicationCommand {
     /// The queue, sink or full-sync that a command for all nodes changes, and the part of it; `None`
     /// for commands that change no link.
-    pub(crate) fn thing(&self) -> Option<(String, &'static str)> {
+    pub(crate) fn target(&self) -> Option<(String, &'static str)> {
         use ReplicationCommand as C;
         Some(match self {
             C::QueueAdd { name, .. } | C::QueueRemove { name } => {

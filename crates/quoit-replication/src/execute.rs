@@ -61,7 +61,7 @@ impl Replication {
                 self.rebase(name, from, peer, dry_run).await?
             }
             C::SinkAdd { name, peers, workers, per_peer } => {
-                let asked = AskedWorkers { workers, per_peer };
+                let asked = RequestedWorkers { workers, per_peer };
                 changed(self.add_sink(self.definition(name, &peers, asked)?)?)
             }
             C::SinkRemove { name } => changed(self.remove_sink(&name)?),
@@ -165,9 +165,9 @@ impl Replication {
         &self,
         queue: String,
         peers: &[String],
-        asked: AskedWorkers,
+        asked: RequestedWorkers,
     ) -> Result<SinkDefinition, ChangeSinkError> {
-        let AskedWorkers { workers, per_peer } = asked;
+        let RequestedWorkers { workers, per_peer } = asked;
         let peers =
             peers.iter().map(|peer| peer.parse()).collect::<Result<Vec<PeerAddress>, _>>()?;
         let worker_count = workers.unwrap_or(self.settings().worker_count);
@@ -178,7 +178,7 @@ impl Replication {
 }
 
 /// The workers of a sink as an operator asks for them; `None` for the numbers of the settings.
-struct AskedWorkers {
+struct RequestedWorkers {
     /// Number of entries that are stored at the same time.
     workers: Option<usize>,
     /// Number of connections to each peer.
@@ -186,9 +186,9 @@ struct AskedWorkers {
 }
 
 /// Executes commands that other nodes forward.
-struct Operator(Weak<Replication>);
+struct CommandExecutor(Weak<Replication>);
 
-impl ReplicationOperator for Operator {
+impl ReplicationOperator for CommandExecutor {
     fn command(&self, command: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
         let replication = self.0.upgrade();
         Box::pin(async move {
@@ -211,7 +211,7 @@ impl ReplicationOperator for Operator {
 impl Replication {
     /// Begins to execute commands that other nodes of the cluster forward.
     pub fn serve_commands(self: &Arc<Self>) {
-        self.store().replication().set_operator(Arc::new(Operator(Arc::downgrade(self))));
+        self.store().replication().set_operator(Arc::new(CommandExecutor(Arc::downgrade(self))));
     }
 }
 

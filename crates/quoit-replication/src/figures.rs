@@ -19,14 +19,14 @@ pub struct LagHistogram {
 
 /// A histogram at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Lag {
+pub struct LagSnapshot {
     /// Number of objects in each bar, with the bounds of [`LAG_BOUNDS_MS`].
     pub bars: Vec<u64>,
     /// Sum of all lags, in microseconds.
     pub sum_us: u64,
 }
 
-impl Lag {
+impl LagSnapshot {
     /// Number of objects.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -57,9 +57,9 @@ impl LagHistogram {
 
     /// The present histogram.
     #[must_use]
-    pub fn read(&self) -> Lag {
+    pub fn read(&self) -> LagSnapshot {
         let bars = self.bars.iter().map(|bar| bar.load(Ordering::Relaxed)).collect();
-        Lag { bars, sum_us: self.sum_us.load(Ordering::Relaxed) }
+        LagSnapshot { bars, sum_us: self.sum_us.load(Ordering::Relaxed) }
     }
 }
 
@@ -137,7 +137,7 @@ pub struct PeerStatus {
     /// Mean time of storing an object, in microseconds.
     pub push_us_mean: u64,
     /// Lag of the stored objects.
-    pub lag: Lag,
+    pub lag: LagSnapshot,
     /// Milliseconds by which the modification of the last stored object lies ahead of this node's
     /// clock. Above 0, the clocks of two clusters on the object's way differ.
     pub ahead_ms: u64,
@@ -164,9 +164,9 @@ pub struct SinkStatus {
 
 impl PeerFigures {
     /// Counts entries as in hand until the guard is dropped.
-    pub(crate) fn hold(&self, count: usize) -> InHand<'_> {
+    pub(crate) fn hold(&self, count: usize) -> EntriesInHand<'_> {
         self.in_hand.fetch_add(count as u64, Ordering::Relaxed);
-        InHand { figures: self, count: count as u64 }
+        EntriesInHand { figures: self, count: count as u64 }
     }
 
     /// Counts a connection as open until the guard is dropped.
@@ -216,12 +216,12 @@ impl PeerFigures {
 }
 
 /// Guard of entries that are being stored.
-pub(crate) struct InHand<'a> {
+pub(crate) struct EntriesInHand<'a> {
     figures: &'a PeerFigures,
     count: u64,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for EntriesInHand<'_> {
     fn drop(&mut self) {
         let before = self.figures.in_hand.fetch_sub(self.count, Ordering::Relaxed);
         debug_assert!(before >= self.count, "entries that are stored were taken before");

@@ -12,7 +12,6 @@
 )]
 
 mod address;
-mod asking;
 mod bootstrap;
 mod bucket_types;
 mod command;
@@ -21,14 +20,15 @@ mod execute;
 mod figures;
 mod full_sync;
 mod json_file;
-mod kept;
-mod lacking;
+mod kept_changes;
 mod links;
 mod log_lines;
-mod pace;
+mod missing_ranges;
 mod peer;
 mod peer_context;
+mod peer_delay;
 mod rebase;
+mod remote_node;
 mod replication;
 mod riak;
 mod settings;
@@ -47,7 +47,7 @@ pub use bucket_types::BucketTypeMode;
 pub use command::{
     ChangeVersion, CommandError, CommandOutcome, ReplicationCommand, SharedChange, SharedChanges,
 };
-pub use figures::{LAG_BOUNDS_MS, Lag, LagHistogram, PeerKind, PeerStatus, SinkStatus};
+pub use figures::{LAG_BOUNDS_MS, LagHistogram, LagSnapshot, PeerKind, PeerStatus, SinkStatus};
 pub use full_sync::{
     CheckKind, CheckRange, CheckWindow, FullSync, FullSyncChange, FullSyncReport, FullSyncScope,
     FullSyncSettings, FullSyncState, FullSyncStatus, RebaseFrom,

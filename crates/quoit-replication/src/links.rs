@@ -34,7 +34,7 @@ impl SharedLinks {
 
     /// True if a command changes a link.
     pub(crate) fn is_change(command: &ReplicationCommand) -> bool {
-        command.thing().is_some()
+        command.target().is_some()
     }
 
     /// The changes that the node knows.
@@ -50,7 +50,7 @@ impl SharedLinks {
         node: &str,
         now_us: u64,
     ) -> Option<SharedChanges> {
-        let (name, part) = command.thing()?;
+        let (name, part) = command.target()?;
         let mut changes = self.changes.lock();
         let newest_us = changes.values().map(|change| change.version.time_us).max().unwrap_or(0);
         let time_us = now_us.max(newest_us + 1);
@@ -70,7 +70,7 @@ impl SharedLinks {
         let mut news = Vec::new();
         for (_, change) in told {
             // The key is computed again, because the other node may run another release.
-            let Some((name, part)) = change.command.thing() else { continue };
+            let Some((name, part)) = change.command.target() else { continue };
             let command = (*change.command).clone();
             if take(&mut changes, format!("{name} {part}"), change) {
                 news.push(command);

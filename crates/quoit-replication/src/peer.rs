@@ -2,9 +2,9 @@
 
 use crate::address::Protocol;
 use crate::figures::PeerKind;
-use crate::lacking::fetch_lacking;
-use crate::pace::Outcome;
+use crate::missing_ranges::fetch_lacking;
 use crate::peer_context::{PeerContext, PeerFault};
+use crate::peer_delay::RequestOutcome;
 use crate::riak;
 use crate::storing::{BatchOutcome, store_batch};
 use bytes::Bytes;
@@ -65,7 +65,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
         if context.end.is_wanted() {
             return;
         }
-        context.pace.note(Outcome::Failed);
+        context.pace.note(RequestOutcome::Failed);
         let text = fault.text(&context.address);
         let known = context.figures.state.lock().fault.clone();
         if known.as_deref() != Some(&text) {
@@ -88,7 +88,7 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
     };
     let figures = Arc::clone(&context.figures);
     let _open = figures.open();
-    let (mut done, mut is_new) = (Done::default(), true);
+    let (mut done, mut is_new) = (BatchReport::default(), true);
     loop {
         if *context.is_suspended.borrow() {
             // Confirm stored entries before the connection becomes idle.
@@ -129,14 +129,14 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
             store_batch(store, source, answer.entries, workers, &figures).await;
         let (fetched, wanted_whole) =
             fetch_lacking(store, &mut connection, source, lacking, &figures).await;
-        done = Done { confirmed: [stored, fetched].concat(), wanted_whole };
+        done = BatchReport { confirmed: [stored, fetched].concat(), wanted_whole };
         debug_assert!(
             done.confirmed.len() + done.wanted_whole.len() <= taken_count,
             "an entry is confirmed, or wanted whole, or comes again"
         );
         match fault {
             None => {
-                context.pace.note(Outcome::Stored);
+                context.pace.note(RequestOutcome::Stored);
                 figures.state.lock().fault = None;
             }
             Some(fault) => {
@@ -163,7 +163,7 @@ fn source_of(
 async fn note_empty(context: &mut PeerContext, queue_exists: bool) {
     context.figures.empty.fetch_add(1, Ordering::Relaxed);
     context.store.stats().count(Counter::SinkEmpty);
-    context.pace.note(Outcome::Empty);
+    context.pace.note(RequestOutcome::Empty);
     if !queue_exists {
         tokio::time::sleep(REST_AFTER_FAULT).await;
     }
@@ -171,12 +171,12 @@ async fn note_empty(context: &mut PeerContext, queue_exists: bool) {
 
 /// Outcome of a batch's entries, which the next request reports.
 #[derive(Default)]
-struct Done {
+struct BatchReport {
     confirmed: Vec<u64>,
     wanted_whole: Vec<u64>,
 }
 
-fn request(context: &PeerContext, done: Done, count_max: u32) -> RpbQueueTakeReq {
+fn request(context: &PeerContext, done: BatchReport, count_max: u32) -> RpbQueueTakeReq {
     RpbQueueTakeReq {
         queue_name: context.queue.clone(),
         sink_cluster: Bytes::copy_from_slice(&context.store.replication().cluster()),

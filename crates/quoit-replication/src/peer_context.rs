@@ -3,7 +3,7 @@
 use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, PeerKind};
-use crate::pace::Pace;
+use crate::peer_delay::PeerDelay;
 use crate::task_end::TaskEnd;
 use bytes::Bytes;
 use quoit_client::Error;
@@ -21,7 +21,7 @@ pub(crate) struct PeerContext {
     pub(crate) queue: Bytes,
     pub(crate) address: PeerAddress,
     pub(crate) figures: Arc<PeerFigures>,
-    pub(crate) pace: Arc<Pace>,
+    pub(crate) pace: Arc<PeerDelay>,
     /// Limits the number of objects that are stored at the same time.
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) is_suspended: watch::Receiver<bool>,

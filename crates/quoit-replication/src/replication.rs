@@ -6,7 +6,7 @@ use crate::bucket_types::TypeFollower;
 use crate::dialer::PeerDialer;
 use crate::figures::SinkStatus;
 use crate::full_sync::{CheckKind, FullSync, FullSyncChange, FullSyncReport, FullSyncStatus};
-use crate::kept::{KeptFullSync, kept_file};
+use crate::kept_changes::{KeptFullSync, kept_file};
 use crate::links::SharedLinks;
 use crate::log_lines::{QueueLines, SinkLines};
 use crate::settings::SinkSettings;
@@ -72,7 +72,7 @@ impl Replication {
     /// Consumes queues, discovers peers, and compares with other clusters by the schedule, until the
     /// task is dropped.
     pub async fn run(self: Arc<Self>) {
-        let _stopping = Stopping(&self.sinks);
+        let _stopping = StopOnDrop(&self.sinks);
         self.sinks.start();
         let is_paused = || self.sinks.is_full_sync_paused();
         tokio::join!(
@@ -278,9 +278,9 @@ impl Replication {
 }
 
 /// Ends the connections to peers when it is dropped.
-struct Stopping<'a>(&'a Sinks);
+struct StopOnDrop<'a>(&'a Sinks);
 
-impl Drop for Stopping<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }

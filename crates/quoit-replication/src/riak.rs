@@ -7,8 +7,8 @@
 use crate::address::Protocol;
 use crate::figures::PeerKind;
 use crate::full_sync::bucket_name;
-use crate::pace::Outcome;
 use crate::peer_context::{PeerContext, PeerFault};
+use crate::peer_delay::RequestOutcome;
 use crate::storing::StoringError;
 use bytes::Bytes;
 use quoit_core::{Arrival, Counter, ReplicatedStore, RequestError};
@@ -63,13 +63,13 @@ pub(crate) async fn consume(context: &mut PeerContext, protocol: Protocol) -> Pe
                 drop(permit);
                 figures.empty.fetch_add(1, Ordering::Relaxed);
                 context.store.stats().count(Counter::SinkEmpty);
-                context.pace.note(Outcome::Empty);
+                context.pace.note(RequestOutcome::Empty);
             }
             Some(fetched) => {
                 let took_us = context.store.clock().monotonic_us() - began_us;
                 figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
                 store_until_stored(context, &fetched, &workers, permit).await;
-                context.pace.note(Outcome::Stored);
+                context.pace.note(RequestOutcome::Stored);
             }
         }
         drop(in_hand);
@@ -188,7 +188,7 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
         Replicated::Object(object) => {
             let object = adopted(store, name.bucket, object.clone())?;
             // Riak does not say which clusters an object has visited, so it is not forwarded.
-            let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
+            let arrival = Arrival { visited: None, may_be_redelivery: false, dw: Quorum::Count(0) };
             store.replication().store_arrived(&encoded, &object, &arrival).await?;
             context.figures.note_modified(object.last_modified_us(), store.clock());
         }

@@ -4,10 +4,10 @@ use crate::address::{PeerAddress, PeerAddressError};
 use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, SinkStatus};
 use crate::full_sync::FullSyncChange;
-use crate::kept::{KeptChanges, KeptFile, KeptFullSync};
-use crate::pace::Pace;
+use crate::kept_changes::{KeptChanges, KeptFile, KeptFullSync};
 use crate::peer;
 use crate::peer_context::PeerContext;
+use crate::peer_delay::PeerDelay;
 use crate::settings::SinkSettings;
 use crate::sink_definition::SinkDefinition;
 use crate::task_end::TaskEnd;
@@ -73,7 +73,7 @@ impl Drop for Task {
 /// A peer of a queue, with the tasks of its connections.
 struct Peer {
     figures: Arc<PeerFigures>,
-    pace: Arc<Pace>,
+    pace: Arc<PeerDelay>,
     tasks: Vec<Task>,
 }
 
@@ -168,7 +168,8 @@ impl Sinks {
             if sink.peers.contains_key(&name) {
                 continue;
             }
-            let (figures, pace) = (Arc::new(PeerFigures::default()), Arc::new(Pace::default()));
+            let (figures, pace) =
+                (Arc::new(PeerFigures::default()), Arc::new(PeerDelay::default()));
             let context = PeerContext {
                 store: Arc::clone(&self.store),
                 dialer: self.dialer.clone(),
@@ -432,7 +433,7 @@ fn configured(settings: &SinkSettings) -> Vec<SinkDefinition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::kept_file;
+    use crate::kept_changes::kept_file;
     use crate::test_peer::{frame_of, start_peer, unknown_request};
     use bytes::BytesMut;
     use quoit_core::Counter;

@@ -69,7 +69,7 @@ enum EntryOutcome {
 
 /// State that the tasks which store a batch share.
 #[derive(Clone)]
-struct Storing {
+struct BatchContext {
     store: Arc<ReplicatedStore>,
     source: VisitedCluster,
     workers: Arc<Semaphore>,
@@ -85,7 +85,7 @@ pub(crate) async fn store_batch(
     workers: &Arc<Semaphore>,
     figures: &Arc<PeerFigures>,
 ) -> BatchOutcome {
-    let storing = Storing {
+    let storing = BatchContext {
         store: Arc::clone(store),
         source,
         workers: Arc::clone(workers),
@@ -114,7 +114,7 @@ pub(crate) async fn store_batch(
     outcome
 }
 
-impl Storing {
+impl BatchContext {
     /// Stores the entries of a record one after the other, because deltas build on each other.
     async fn store_record(self, entries: Vec<RpbQueuedObject>) -> BatchOutcome {
         let mut outcome = BatchOutcome::default();
@@ -166,7 +166,7 @@ impl Storing {
         let began_us = store.clock().monotonic_us();
         let arrival = Arrival {
             visited: Some(visited_with(&entry.visited, self.source)),
-            may_be_again: entry.again,
+            may_be_redelivery: entry.again,
             dw: Quorum::Quorum,
         };
         let (size_bytes, modified_us) = if let Some(delta) = &entry.delta {

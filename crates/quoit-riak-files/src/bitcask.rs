@@ -8,10 +8,11 @@
 //! from front to back and shows these versions.
 
 use crate::hint::HintFile;
-use crate::newest::Newest;
+use crate::newest::NewestVersions;
 use crate::source::{Source, entries, numbered};
 use crate::{
-    Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord, Visit,
+    Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord,
+    VisitFn,
 };
 use bytes::Bytes;
 use quoit_model::bitcask_key::BitcaskKey;
@@ -52,7 +53,7 @@ impl Record {
 }
 
 /// A piece of a data file that is not a record.
-struct BadPiece {
+struct DamagedPiece {
     damage: Damage,
     /// True if the piece is the end of the file and may be a record that was not written
     /// completely.
@@ -104,7 +105,7 @@ impl BitcaskScan {
         &self,
         from: &Position,
         index_log: Option<&Path>,
-        visit: &mut Visit<'_>,
+        visit: &mut VisitFn<'_>,
     ) -> Result<(), RiakFilesError> {
         let newest = self.newest(index_log)?;
         let (first, offset) = from.in_files(&self.files);
@@ -130,7 +131,7 @@ impl BitcaskScan {
             }
             let is_written = self.is_still_written(file as usize, &path)?;
             let mut shown_at = source.at();
-            let mut show = |found: Result<Record, BadPiece>, end| {
+            let mut show = |found: Result<Record, DamagedPiece>, end| {
                 let seen = match found {
                     Ok(record) if !record.is_deletion() => {
                         match newest.is_newest(&record.key, file, record.at) {
@@ -139,7 +140,7 @@ impl BitcaskScan {
                         }
                     }
                     Ok(_) => Finding::Nothing,
-                    Err(BadPiece { damage, is_torn: true }) if is_written => {
+                    Err(DamagedPiece { damage, is_torn: true }) if is_written => {
                         Finding::Torn(Damage { what: TORN.to_owned(), ..damage })
                     }
                     Err(piece) => Finding::Damage(piece.damage),
@@ -167,8 +168,9 @@ impl BitcaskScan {
         Ok(HintFile::of(path)?.is_none())
     }
 
-    fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
-        let (mut newest, (first, offset)) = Newest::open(&self.directory, index_log, &self.files)?;
+    fn newest(&self, index_log: Option<&Path>) -> Result<NewestVersions, RiakFilesError> {
+        let (mut newest, (first, offset)) =
+            NewestVersions::open(&self.directory, index_log, &self.files)?;
         for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
             let data_bytes = path.metadata().map_err(RiakFilesError::io(path))?.len();
             match HintFile::of(path)?.filter(|hint| hint.data_bytes() <= data_bytes) {
@@ -180,7 +182,7 @@ impl BitcaskScan {
                         source.seek(offset.min(source.len()))?;
                     }
                     let mut fault = None;
-                    let mut show = |found: Result<Record, BadPiece>, end| {
+                    let mut show = |found: Result<Record, DamagedPiece>, end| {
                         let taken = match found {
                             Ok(record) => {
                                 newest.take(&record.key, file, record.at, record.is_deletion())
@@ -231,14 +233,14 @@ fn shown(path: &Arc<Path>, record: Record) -> Finding {
 /// and with the offset of its end.
 fn scan(
     source: &mut Source,
-    show: &mut dyn FnMut(Result<Record, BadPiece>, u64) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Result<Record, DamagedPiece>, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, RiakFilesError> {
     while source.left() > 0 {
         let at = source.at();
         let found = match next(source)? {
             Some(record) => Ok(record),
             None => {
-                let len = whole_record_behind(source, at)? - at;
+                let len = next_whole_record(source, at)? - at;
                 source.seek(at)?;
                 let header = source.array::<HEADER_BYTES>()?;
                 let told = header.map(|header| sizes(&header));
@@ -251,7 +253,7 @@ fn scan(
                 };
                 source.seek(at + len)?;
                 let damage = Damage::new(source.path(), at, what).with_len(len);
-                Err(BadPiece { damage, is_torn })
+                Err(DamagedPiece { damage, is_torn })
             }
         };
         if show(found, source.at()).is_break() {
@@ -302,7 +304,7 @@ fn next(source: &mut Source) -> Result<Option<Record>, RiakFilesError> {
 
 /// Offset of the next whole record after a damaged one: after the damaged record's stated size if a
 /// record begins there, else wherever one is found. Without one, the end of the searched bytes.
-fn whole_record_behind(source: &mut Source, at: u64) -> Result<u64, RiakFilesError> {
+fn next_whole_record(source: &mut Source, at: u64) -> Result<u64, RiakFilesError> {
     source.seek(at)?;
     let len = usize::try_from(source.left()).unwrap_or(usize::MAX).min(SEARCH_BYTES_MAX);
     let window = source.take(len)?.unwrap_or_default();

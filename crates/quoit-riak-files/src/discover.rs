@@ -5,7 +5,7 @@ use crate::leveldb::{LevelDbScan, has_levels};
 use crate::leveled::LeveledScan;
 use crate::ring::ring_size_of_files;
 use crate::source::entries;
-use crate::{Position, RiakFilesError, Visit};
+use crate::{Position, RiakFilesError, VisitFn};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,7 @@ impl Partition {
         &self,
         from: &Position,
         index_log: Option<&Path>,
-        visit: &mut Visit<'_>,
+        visit: &mut VisitFn<'_>,
     ) -> Result<(), RiakFilesError> {
         match self.engine {
             Engine::Bitcask => BitcaskScan::open(&self.directory)?.read(from, index_log, visit),

@@ -7,10 +7,11 @@
 //! one with the highest number is the newest version. The newest manifest names the files; without
 //! a manifest, all files are read.
 
-use crate::newest::Newest;
+use crate::newest::NewestVersions;
 use crate::source::{Source, entries, numbered, read_file};
 use crate::{
-    Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord, Visit,
+    Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord,
+    VisitFn,
 };
 use bytes::Bytes;
 use flate2::read::ZlibDecoder;
@@ -113,7 +114,7 @@ impl LeveledScan {
         &self,
         from: &Position,
         index_log: Option<&Path>,
-        visit: &mut Visit<'_>,
+        visit: &mut VisitFn<'_>,
     ) -> Result<(), RiakFilesError> {
         for damage in &self.damage {
             if visit(Finding::Damage(damage.clone()), from).is_break() {
@@ -157,8 +158,9 @@ impl LeveledScan {
         Ok(())
     }
 
-    fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
-        let (mut newest, (first, offset)) = Newest::open(&self.directory, index_log, &self.files)?;
+    fn newest(&self, index_log: Option<&Path>) -> Result<NewestVersions, RiakFilesError> {
+        let (mut newest, (first, offset)) =
+            NewestVersions::open(&self.directory, index_log, &self.files)?;
         for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
             let start = if file == first { offset } else { 0 };
             let mut fault = None;
@@ -277,10 +279,10 @@ fn scan(
         let found = match next(source, end)? {
             Ok(Some(record)) => Ok(record),
             Ok(None) => continue,
-            Err(Broken::Skipped(what)) => {
+            Err(UnreadableRecord::Skipped(what)) => {
                 Err(Damage::new(source.path(), at, what).with_len(source.at() - at))
             }
-            Err(Broken::NoEnd) => {
+            Err(UnreadableRecord::NoEnd) => {
                 // The position of the next record is unknown.
                 let len = end - at;
                 source.seek(end)?;
@@ -324,7 +326,7 @@ fn two_numbers(bytes: [u8; 8]) -> (u32, u32) {
 }
 
 /// A record that can't be read.
-enum Broken {
+enum UnreadableRecord {
     /// The records after it can be read.
     Skipped(&'static str),
     /// The end of the record is unknown.
@@ -335,17 +337,21 @@ enum Broken {
 fn next(
     source: &mut Source,
     end: u64,
-) -> Result<Result<Option<LedgerRecord>, Broken>, RiakFilesError> {
+) -> Result<Result<Option<LedgerRecord>, UnreadableRecord>, RiakFilesError> {
     let at = source.at();
-    let Some(header) = source.array::<HEADER_BYTES>()? else { return Ok(Err(Broken::NoEnd)) };
+    let Some(header) = source.array::<HEADER_BYTES>()? else {
+        return Ok(Err(UnreadableRecord::NoEnd));
+    };
     let (key_len, value_len) = two_numbers(header);
     let (key_len, value_len) = (key_len as usize, value_len as usize);
     let is_plausible =
         key_len <= KEY_BYTES_MAX && (CHECKSUM_BYTES..=OBJECT_BYTES_MAX).contains(&value_len);
     if !is_plausible || source.at() + (key_len + value_len) as u64 > end {
-        return Ok(Err(Broken::NoEnd));
+        return Ok(Err(UnreadableRecord::NoEnd));
     }
-    let Some(body) = source.take(key_len + value_len)? else { return Ok(Err(Broken::NoEnd)) };
+    let Some(body) = source.take(key_len + value_len)? else {
+        return Ok(Err(UnreadableRecord::NoEnd));
+    };
     let body = Bytes::from(body);
     let (key, value) = (body.slice(..key_len), body.slice(key_len + CHECKSUM_BYTES..));
     let mut checksum = crc32fast::Hasher::new();
@@ -353,14 +359,14 @@ fn next(
     checksum.update(&value);
     let expected = checksum.finalize().to_be_bytes();
     if body.get(key_len..key_len + CHECKSUM_BYTES) != Some(expected.as_slice()) {
-        return Ok(Err(Broken::Skipped("a record is damaged: its checksum is another")));
+        return Ok(Err(UnreadableRecord::Skipped("a record is damaged: its checksum is another")));
     }
     Ok(match entry_of(&key) {
         Some((_, Kind::LedgerOnly, _)) => Ok(None),
         Some((number, kind, name)) => {
             Ok(Some(LedgerRecord { at, number, is_deletion: kind == Kind::Deletion, name, value }))
         }
-        None => Err(Broken::Skipped("the key of a record is not a key of leveled")),
+        None => Err(UnreadableRecord::Skipped("the key of a record is not a key of leveled")),
     })
 }
 

@@ -53,7 +53,7 @@ pub use discover::{DiscoveredPartitions, Engine, Partition, discover, is_riak_di
 pub use hint::fuzz_bitcask_hint;
 pub use leveldb::{fuzz_leveldb_log, fuzz_leveldb_table};
 pub use leveled::fuzz_leveled_journal;
-pub use position::{BadPosition, Position};
+pub use position::{Position, PositionError};
 pub use process::live_process;
 pub use ring::ring_size_of_files;
 pub use sext::fuzz_sext;
@@ -109,7 +109,7 @@ pub enum Finding {
 const NOTHING_BYTES: u64 = 16 << 20;
 
 /// Callback of a walk. It receives each finding with the position after it, and may end the walk.
-pub type Visit<'v> = dyn FnMut(Finding, &Position) -> ControlFlow<()> + 'v;
+pub type VisitFn<'v> = dyn FnMut(Finding, &Position) -> ControlFlow<()> + 'v;
 
 /// Error of reading a directory of Riak.
 #[derive(Debug, Error)]

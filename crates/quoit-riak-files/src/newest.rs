@@ -16,7 +16,7 @@ const KEYS_MAX: usize = 80_000_000;
 ///
 /// With a log, the index is kept on disk while it is built, so that building it continues after the
 /// end of the process.
-pub(crate) struct Newest {
+pub(crate) struct NewestVersions {
     /// Directory of the partition, for error messages.
     directory: PathBuf,
     keys_max: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Newest {
     log: Option<IndexLog>,
 }
 
-impl Newest {
+impl NewestVersions {
     /// Opens the index with the content of the log of these files. Returns the index, and the file
     /// and offset at which building continues. Without a log, or with a log of other files, the
     /// index is empty.
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_first_key_too_many_is_an_error() {
-        let opened = Newest::open(Path::new("partition"), None, &[]);
+        let opened = NewestVersions::open(Path::new("partition"), None, &[]);
         let (mut newest, _) = opened.expect("an empty index");
         newest.keys_max = 2;
         newest.take(b"one", 0, 10, false).expect("room");

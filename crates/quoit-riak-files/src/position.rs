@@ -11,14 +11,14 @@ use thiserror::Error;
 ///
 /// Cloning a position copies only reference counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
+#[serde(into = "SerializedPosition", try_from = "SerializedPosition")]
 pub struct Position {
-    pub(crate) place: Place,
+    pub(crate) place: ResumePoint,
     bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Place {
+pub(crate) enum ResumePoint {
     #[default]
     Start,
     /// An offset in a file, in formats whose files are in the order of writing.
@@ -29,11 +29,11 @@ pub(crate) enum Place {
 
 impl Position {
     pub(crate) fn at_byte(offset: u64, file: &Arc<Path>, bytes: u64) -> Self {
-        Self { place: Place::Byte { file: Arc::clone(file), offset }, bytes }
+        Self { place: ResumePoint::Byte { file: Arc::clone(file), offset }, bytes }
     }
 
     pub(crate) const fn behind(key: Bytes, bytes: u64) -> Self {
-        Self { place: Place::Behind(key), bytes }
+        Self { place: ResumePoint::Behind(key), bytes }
     }
 
     /// Number of bytes before the position, for showing progress. In sorted formats this is the
@@ -46,28 +46,28 @@ impl Position {
     /// True for the start of a walk.
     #[must_use]
     pub fn is_start(&self) -> bool {
-        self.place == Place::Start
+        self.place == ResumePoint::Start
     }
 
     /// Index of the file in which a walk continues, and the offset in it. The start of the first
     /// file if the position's file no longer exists.
     pub(crate) fn in_files(&self, files: &[PathBuf]) -> (usize, u64) {
-        let Place::Byte { file, offset } = &self.place else { return (0, 0) };
+        let ResumePoint::Byte { file, offset } = &self.place else { return (0, 0) };
         let is_it = |path: &PathBuf| path.file_name() == file.file_name();
         files.iter().position(is_it).map_or((0, 0), |number| (number, *offset))
     }
 
-    pub(crate) fn behind_key(&self) -> Option<&Bytes> {
+    pub(crate) fn after_key(&self) -> Option<&Bytes> {
         match &self.place {
-            Place::Behind(key) => Some(key),
-            Place::Start | Place::Byte { .. } => None,
+            ResumePoint::Behind(key) => Some(key),
+            ResumePoint::Start | ResumePoint::Byte { .. } => None,
         }
     }
 }
 
 /// Serialized form of a position.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct SerializedPosition {
     /// Name of the file, without its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
@@ -85,16 +85,16 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl From<Position> for Written {
+impl From<Position> for SerializedPosition {
     fn from(position: Position) -> Self {
         let written = Self { file: None, offset: 0, behind: None, bytes: position.bytes };
         match position.place {
-            Place::Start => written,
-            Place::Byte { file, offset } => {
+            ResumePoint::Start => written,
+            ResumePoint::Byte { file, offset } => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 Self { file: Some(name), offset, ..written }
             }
-            Place::Behind(key) => {
+            ResumePoint::Behind(key) => {
                 let digits = key.iter().map(|byte| format!("{byte:02x}")).collect();
                 Self { behind: Some(digits), ..written }
             }
@@ -105,21 +105,21 @@ impl From<Position> for Written {
 /// Error of a position whose key is not hexadecimal.
 #[derive(Debug, Error)]
 #[error("`behind` must be hexadecimal digits, and is {0:?}")]
-pub struct BadPosition(String);
+pub struct PositionError(String);
 
-impl TryFrom<Written> for Position {
-    type Error = BadPosition;
+impl TryFrom<SerializedPosition> for Position {
+    type Error = PositionError;
 
-    fn try_from(written: Written) -> Result<Self, BadPosition> {
+    fn try_from(written: SerializedPosition) -> Result<Self, PositionError> {
         let place = match (written.file, written.behind) {
             (Some(file), _) => {
-                Place::Byte { file: Path::new(&file).into(), offset: written.offset }
+                ResumePoint::Byte { file: Path::new(&file).into(), offset: written.offset }
             }
             (None, Some(digits)) => match bytes_of(&digits) {
-                Some(key) => Place::Behind(key.into()),
-                None => return Err(BadPosition(digits)),
+                Some(key) => ResumePoint::Behind(key.into()),
+                None => return Err(PositionError(digits)),
             },
-            (None, None) => Place::Start,
+            (None, None) => ResumePoint::Start,
         };
         Ok(Self { place, bytes: written.bytes })
     }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
-use quoit_model::segments::{BRANCH_LEAVES, Segments, TreePlace, TreeSize};
+use quoit_model::segments::{BRANCH_LEAVES, Segments, TreePosition, TreeSize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Vector {
             (Some(clock), None) => TreeEntry::new(self.bucket(), &self.key, &clock),
             (Some(clock), Some(salt)) => TreeEntry::salted(self.bucket(), &self.key, &clock, salt),
             (None, salt) => {
-                let place = TreePlace::of(self.bucket(), &self.key);
+                let place = TreePosition::of(self.bucket(), &self.key);
                 TreeEntry { segment: place.segment, value: place.mask ^ self.hash_by_terms(salt) }
             }
         }

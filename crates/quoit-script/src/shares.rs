@@ -6,7 +6,7 @@
 use crate::limits::ScriptLimits;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_heap::{MemoryBudget, give_back_free};
+use quoit_heap::{MemoryBudget, trim_heap};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -212,7 +212,7 @@ impl Drop for SessionMemory {
         self.give_all_back();
         // The runtime has freed its allocations before.
         if self.reserved_bytes > 0 && self.taken_bytes_max >= LARGE_BYTES {
-            give_back_free();
+            trim_heap();
         }
     }
 }

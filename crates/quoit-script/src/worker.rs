@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_heap::{CountedAllocator, MemoryBudget};
 use quoit_mapreduce::{
-    Datum, FoundObject, Input, NotText, ScriptCall, ScriptFault, ScriptText, append_json,
+    Datum, FoundObject, Input, NotUtf8, ScriptCall, ScriptFault, ScriptText, append_json,
     print_term,
 };
 use quoit_model::etf::Term;
@@ -231,7 +231,7 @@ fn json_of(phase: usize, term: &Term) -> Result<Vec<u8>, ScriptFault> {
     let mut json = Vec::new();
     match append_json(&mut json, &Datum::Term(term.clone())) {
         Ok(()) => Ok(json),
-        Err(NotText) => Err(fault(phase, NotText.to_string())),
+        Err(NotUtf8) => Err(fault(phase, NotUtf8.to_string())),
     }
 }
 
@@ -281,7 +281,7 @@ impl<'js> Compiled<'js> {
         object: Result<FoundObject, Input>,
         output_bytes: usize,
     ) -> Result<Bytes, ScriptFault> {
-        let not_text = |NotText: NotText| {
+        let not_text = |NotUtf8: NotUtf8| {
             fault(self.phase, "the object is not UTF-8, which scripts need".into())
         };
         let (mut json, input) = (

@@ -73,7 +73,7 @@ pub trait Disk: Send + Sync {
     fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError>;
 
     /// Number of bytes by which files may still grow before the disk is full; `None` if unknown.
-    fn room_bytes(&self) -> Option<u64>;
+    fn available_bytes(&self) -> Option<u64>;
 
     /// Name of the directory for error messages.
     fn path(&self) -> String;

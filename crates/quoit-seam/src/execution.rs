@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The time of a worker's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum NextStep {
     /// At once, because there is more to do.
     Again,
     /// After this many microseconds, or as soon as the worker is woken.
@@ -50,7 +50,7 @@ pub fn yield_to_requests() {
 pub trait Worker: Send + Sync {
     /// Does a piece of work, pausing now and then if it takes long. An [`Execution`] never calls it
     /// twice at the same time.
-    fn step(&self, pace: &dyn Pace) -> Next;
+    fn step(&self, pace: &dyn Pace) -> NextStep;
 }
 
 /// Handle of a started worker.
@@ -110,12 +110,12 @@ fn run(worker: &dyn Worker, parking: &Parking) {
         let mut signal = parking.signal.lock();
         let is_due = signal.woken || signal.stopped;
         match next {
-            Next::Done => return,
-            Next::WhenWoken if !is_due => parking.changed.wait(&mut signal),
-            Next::AfterUs(us) if !is_due => {
+            NextStep::Done => return,
+            NextStep::WhenWoken if !is_due => parking.changed.wait(&mut signal),
+            NextStep::AfterUs(us) if !is_due => {
                 parking.changed.wait_for(&mut signal, Duration::from_micros(us));
             }
-            Next::Again | Next::WhenWoken | Next::AfterUs(_) => {}
+            NextStep::Again | NextStep::WhenWoken | NextStep::AfterUs(_) => {}
         }
         signal.woken = false;
     }
@@ -162,9 +162,9 @@ mod tests {
     }
 
     impl Worker for WokenAtItsEnd {
-        fn step(&self, _: &dyn Pace) -> Next {
+        fn step(&self, _: &dyn Pace) -> NextStep {
             self.parking.signal.lock().woken = self.step_count.fetch_add(1, Ordering::Relaxed) == 0;
-            Next::Done
+            NextStep::Done
         }
     }
 

@@ -18,17 +18,17 @@ mod faulty;
 mod manual;
 mod mounts;
 mod real;
-pub mod rented;
+pub mod third_party;
 
 pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, DiskFile, DiskLock, ReadAt, replace_file};
 pub use error::DiskError;
 pub use execution::{
-    Execution, NeverPauses, Next, Pace, Threads, Worker, WorkerHandle, yield_to_requests,
+    Execution, NeverPauses, NextStep, Pace, Threads, Worker, WorkerHandle, yield_to_requests,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::{Faults, FaultyDisk, Random};
 #[cfg(any(test, feature = "testing"))]
-pub use manual::{ManualClock, ManualExecution, Meanwhile};
+pub use manual::{ManualClock, ManualExecution, PauseHook};
 pub use mounts::Mount;
 pub use real::RealDisk;

@@ -1,7 +1,7 @@
 //! A clock and an execution that a test controls.
 
 use crate::clock::Clock;
-use crate::execution::{Execution, Next, Pace, Worker, WorkerHandle};
+use crate::execution::{Execution, NextStep, Pace, Worker, WorkerHandle};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,18 +39,18 @@ impl Clock for ManualClock {
 #[derive(Default)]
 pub struct ManualExecution {
     workers: Mutex<Vec<Arc<ManualWorker>>>,
-    meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
+    meanwhile: Arc<Mutex<Option<Box<PauseHook>>>>,
 }
 
 /// A function that runs while a worker pauses. Gets the worker's name.
-pub type Meanwhile = dyn FnMut(&'static str) + Send;
+pub type PauseHook = dyn FnMut(&'static str) + Send;
 
 struct ManualWorker {
     name: &'static str,
     /// `None` after the worker was stopped.
     worker: Mutex<Option<Arc<dyn Worker>>>,
     woken: Mutex<bool>,
-    meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
+    meanwhile: Arc<Mutex<Option<Box<PauseHook>>>>,
 }
 
 impl Pace for ManualWorker {
@@ -67,13 +67,13 @@ impl Pace for ManualWorker {
 
 impl ManualExecution {
     /// Sets the function that runs whenever a worker pauses.
-    pub fn set_meanwhile(&self, meanwhile: Option<Box<Meanwhile>>) {
+    pub fn set_pause_hook(&self, meanwhile: Option<Box<PauseHook>>) {
         *self.meanwhile.lock() = meanwhile;
     }
 
     /// Calls one step of each running worker of this name. Returns the time of the next step that the
     /// last of them wants; `None` if there is none.
-    pub fn step(&self, name: &str) -> Option<Next> {
+    pub fn step(&self, name: &str) -> Option<NextStep> {
         let named: Vec<_> =
             self.workers.lock().iter().filter(|worker| worker.name == name).cloned().collect();
         let mut next = None;

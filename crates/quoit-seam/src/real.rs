@@ -113,7 +113,7 @@ impl Disk for RealDisk {
         Ok(Box::new(RealLock::take(self)?))
     }
 
-    fn room_bytes(&self) -> Option<u64> {
+    fn available_bytes(&self) -> Option<u64> {
         let room = rustix::fs::statvfs(&self.directory).ok()?;
         Some(room.f_bavail.saturating_mul(room.f_frsize))
     }

@@ -4,7 +4,7 @@
 //! [`Security`] is one immutable value that all nodes of a cluster agree on. A [`Command`] is a parsed
 //! command of an operator (as in `riak admin security`). [`Security::decide`] turns it into [`Change`]s or a
 //! [`Refusal`], and [`Security::apply`] applies a change. At a login, [`Security::source_for`] returns the
-//! proof that the client's address requires, and [`Security::rights_of`] returns the permissions of the user.
+//! proof that the client's address requires, and [`Security::permissions_of`] returns the permissions of the user.
 //!
 //! Everything here is pure: salts and addresses are arguments. Not here: sockets, TLS, the replicated log,
 //! and delays after failed logins.
@@ -36,34 +36,34 @@
 mod change;
 mod cidr;
 mod command;
+mod cut_off_login_policy;
 mod decide;
+mod grants;
 mod hex;
 mod name;
 mod password;
 mod permission;
 mod refusal;
-mod rights;
 mod role;
 mod scope;
 mod security;
 mod source;
 #[cfg(test)]
 mod tests;
-mod while_cut_off;
 mod words;
 
 pub use change::{Change, DecodeError};
 pub use cidr::{Cidr, CidrError};
 pub use command::{Command, Settings, Targets};
+pub use cut_off_login_policy::CutOffLoginPolicy;
+pub use grants::{BucketName, Grant, RoleGrants, UserPermissions};
 pub use name::{NAME_BYTES_MAX, NameError, checked_name};
-pub use password::{Cost, Password, PasswordError, PasswordHash, Salt};
+pub use password::{HashingCost, Password, PasswordError, PasswordHash, Salt};
 pub use permission::{Permission, PermissionSet};
 pub use refusal::Refusal;
-pub use rights::{BucketName, Grant, Rights, RoleGrants};
 pub use role::{Group, Options, Role, User};
 pub use scope::Scope;
 pub use security::{
     GRANTS_MAX, GROUPS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, SOURCES_MAX, Security, USERS_MAX,
 };
 pub use source::{Source, SourceKey, SourceKind};
-pub use while_cut_off::CutOffLoginPolicy;

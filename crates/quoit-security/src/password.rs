@@ -30,14 +30,14 @@ pub struct Salt(pub [u8; 16]);
 
 /// Cost of hashing new passwords.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cost {
+pub struct HashingCost {
     /// Memory in KiB.
     pub memory_kib: u32,
     /// Number of passes over the memory.
     pub passes: u32,
 }
 
-impl Default for Cost {
+impl Default for HashingCost {
     /// The minimum that OWASP recommends for Argon2id: 19 MiB and two passes.
     fn default() -> Self {
         Self { memory_kib: 19 << 10, passes: 2 }
@@ -66,15 +66,15 @@ impl Password {
     ///
     /// # Errors
     ///
-    /// [`PasswordError::Cost`] if the cost is out of bounds.
-    pub fn hashed(&self, salt: Salt, cost: Cost) -> Result<PasswordHash, PasswordError> {
+    /// [`PasswordError::HashingCost`] if the cost is out of bounds.
+    pub fn hashed(&self, salt: Salt, cost: HashingCost) -> Result<PasswordHash, PasswordError> {
         let mut hash = PasswordHash {
             form: Form::Argon2id { memory_kib: cost.memory_kib, passes: cost.passes },
             salt: salt.0.to_vec(),
             hash: vec![0; 20],
         };
         hash.check()?;
-        hash.hash = hash.of(self.0.as_bytes()).ok_or(PasswordError::Cost)?;
+        hash.hash = hash.of(self.0.as_bytes()).ok_or(PasswordError::HashingCost)?;
         Ok(hash)
     }
 }
@@ -103,12 +103,12 @@ pub enum PasswordError {
          {MEMORY_KIB_MIN} to {MEMORY_KIB_MAX} KiB of memory and 1 to {PASSES_MAX} passes, the salt 8 to 64 \
          bytes, and the hash 16 to 64 bytes"
     )]
-    Cost,
+    HashingCost,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum HmacOf {
+enum HmacFunction {
     Sha,
     Sha256,
     Sha512,
@@ -117,7 +117,7 @@ enum HmacOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Form {
-    Pbkdf2 { function: HmacOf, iterations: u32 },
+    Pbkdf2 { function: HmacFunction, iterations: u32 },
     Argon2id { memory_kib: u32, passes: u32 },
 }
 
@@ -144,9 +144,9 @@ impl PasswordHash {
             return Err(PasswordError::Form);
         };
         let function = match *function {
-            "sha" | "sha1" => HmacOf::Sha,
-            "sha256" => HmacOf::Sha256,
-            "sha512" => HmacOf::Sha512,
+            "sha" | "sha1" => HmacFunction::Sha,
+            "sha256" => HmacFunction::Sha256,
+            "sha512" => HmacFunction::Sha512,
             _ => return Err(PasswordError::Form),
         };
         let iterations = iterations.parse().map_err(|_| PasswordError::Form)?;
@@ -168,7 +168,7 @@ impl PasswordHash {
         };
         let is_sized =
             SALT_BYTES.contains(&self.salt.len()) && HASH_BYTES.contains(&self.hash.len());
-        if is_affordable && is_sized { Ok(()) } else { Err(PasswordError::Cost) }
+        if is_affordable && is_sized { Ok(()) } else { Err(PasswordError::HashingCost) }
     }
 
     /// Returns true if the hash is that of this password. Takes tens of milliseconds of processor time,
@@ -186,9 +186,9 @@ impl PasswordHash {
         match self.form {
             Form::Pbkdf2 { function, iterations } => {
                 let hmac = match function {
-                    HmacOf::Sha => pbkdf2_hmac::<Sha1>,
-                    HmacOf::Sha256 => pbkdf2_hmac::<Sha256>,
-                    HmacOf::Sha512 => pbkdf2_hmac::<Sha512>,
+                    HmacFunction::Sha => pbkdf2_hmac::<Sha1>,
+                    HmacFunction::Sha256 => pbkdf2_hmac::<Sha256>,
+                    HmacFunction::Sha512 => pbkdf2_hmac::<Sha512>,
                 };
                 hmac(password, &self.salt, iterations, &mut hash);
             }

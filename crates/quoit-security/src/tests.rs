@@ -98,7 +98,7 @@ fn rights_come_from_the_user_its_groups_and_all() {
         "grant riak_kv.index on any to all",
         "grant riak_kv.delete on default b to u",
     ]);
-    let rights = security.rights_of("u").expect("it exists");
+    let rights = security.permissions_of("u").expect("it exists");
     let on = |bucket_type, bucket| rights.on(BucketName { bucket_type, bucket });
     let on_b = on(b"default", b"b");
     let names: Vec<_> = on_b.iter().map(Permission::name).collect();
@@ -109,7 +109,7 @@ fn rights_come_from_the_user_its_groups_and_all() {
     assert!(rights.on_type(b"other").contains(Permission::Index));
     assert!(rights.on_any().contains(Permission::Index));
     assert!(!rights.on_any().contains(Permission::Put));
-    assert_eq!(security.rights_of("nobody"), None);
+    assert_eq!(security.permissions_of("nobody"), None);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn deleting_a_user_or_group_takes_what_belongs_to_it() {
     run(&mut security, "add-user alice").expect("the name is free");
     run(&mut security, "add-group staff").expect("the name is free");
     run(&mut security, "alter-user alice groups=staff").expect("both exist");
-    let rights = security.rights_of("alice").expect("it exists");
+    let rights = security.permissions_of("alice").expect("it exists");
     assert!(rights.on_any().is_empty(), "what was granted to the old ones is gone");
 }
 
@@ -228,7 +228,7 @@ fn riaks_hashes_and_new_ones_know_their_password() {
     let riaks = riaks.expect("a hash");
     assert!(riaks.is_of(b"passwordPASSWORDpassword"));
     assert!(!riaks.is_of(b"passwordPASSWORDpasswors"));
-    let cost = Cost { memory_kib: 64, passes: 1 };
+    let cost = HashingCost { memory_kib: 64, passes: 1 };
     let new = Password::new("secret").expect("short").hashed(Salt([7; 16]), cost).expect("cheap");
     assert!(new.is_of(b"secret") && !new.is_of(b"Secret") && !new.is_of(b""));
     assert_eq!(new.shown().len(), 40);
@@ -243,10 +243,10 @@ fn riaks_hashes_and_new_ones_know_their_password() {
     {
         PasswordHash::parse(text).expect_err(text);
     }
-    let dear = Cost { memory_kib: 1 << 30, passes: 1 };
+    let dear = HashingCost { memory_kib: 1 << 30, passes: 1 };
     let refused = Password::new("x").expect("short").hashed(Salt([0; 16]), dear);
-    assert_eq!(refused, Err(PasswordError::Cost));
-    let told = PasswordError::Cost.to_string();
+    assert_eq!(refused, Err(PasswordError::HashingCost));
+    let told = PasswordError::HashingCost.to_string();
     assert!(told.contains("1 to 2000000 iterations") && told.contains("8 to 262144 KiB"), "{told}");
     assert!(told.contains("1 to 16 passes"), "{told}");
 }
@@ -349,7 +349,7 @@ proptest! {
             prop_assert!(key.user.as_ref().is_none_or(|user| security.user(user).is_some()));
         }
         for (user, _) in security.users() {
-            let rights = security.rights_of(user).expect("it exists");
+            let rights = security.permissions_of(user).expect("it exists");
             for on in [("t", "x"), ("t", "y"), ("default", "b"), ("u", "x")] {
                 let role = Role::User(user.to_owned());
                 let bucket = BucketName { bucket_type: on.0.as_bytes(), bucket: on.1.as_bytes() };

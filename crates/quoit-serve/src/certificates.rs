@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use quoit_config::Settings;
-use quoit_server::{Gate, ServerContext};
+use quoit_server::{ConnectionSecurity, ServerContext};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,8 +14,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Loads the certificates that the settings name.
-pub(crate) fn open(settings: &Settings) -> Result<Gate> {
-    Gate::open(settings.security()).context("loading certificates for clients")
+pub(crate) fn open(settings: &Settings) -> Result<ConnectionSecurity> {
+    ConnectionSecurity::open(settings.security()).context("loading certificates for clients")
 }
 
 /// Sizes and modification times of the files, and the list of ciphers. They differ after a change.

@@ -16,7 +16,7 @@ const WAITING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Opens and closes the gate with each change of readiness, for ever. Calls `on_waiting` if the node does
 /// not serve soon, and `on_serving` when it serves for the first time.
-pub(crate) async fn keep_gate(
+pub(crate) async fn maintain_gate(
     gate: &ReadinessGate,
     mut readiness: watch::Receiver<Readiness>,
     on_waiting: impl FnOnce(),
@@ -102,7 +102,7 @@ mod tests {
             serving.set(serving.get() + 1);
             Ok(())
         };
-        let kept = keep_gate(&gate, told, || waiting.set(waiting.get() + 1), on_serving);
+        let kept = maintain_gate(&gate, told, || waiting.set(waiting.get() + 1), on_serving);
         let script = async {
             tokio::time::sleep(WAITING_PATIENCE / 2).await;
             assert_eq!((gate.refusal().as_deref(), waiting.get()), (Some("alone"), 0));

@@ -65,7 +65,7 @@ impl OperatorSignals {
             }
             match load() {
                 Ok(settings) => {
-                    let change = Change::between(&running, &settings);
+                    let change = SettingsChange::between(&running, &settings);
                     change.apply(&settings, log, opened.get().map(|context| &**context));
                     change.tell();
                     running = settings;
@@ -80,12 +80,12 @@ impl OperatorSignals {
 
 /// Keys whose values differ.
 #[derive(Debug, PartialEq, Eq)]
-struct Change {
+struct SettingsChange {
     at_once: Vec<&'static str>,
     at_next_start: Vec<String>,
 }
 
-impl Change {
+impl SettingsChange {
     fn between(before: &Settings, after: &Settings) -> Self {
         let names: BTreeSet<&str> = before
             .entries()
@@ -117,7 +117,7 @@ impl Change {
         if let Some(context) = context {
             let store = &context.store;
             if has("listener.tls") {
-                change_clear(context, settings.serves_clear());
+                change_plaintext(context, settings.serves_plaintext());
             }
             if has("internode.tls") {
                 change_link_mode(store, settings.link_mode());
@@ -159,8 +159,8 @@ fn change_link_mode(store: &ReplicatedStore, mode: InternodeTlsMode) {
 
 /// Applies the setting for clients without TLS while security is on. Warns if the change to `required`
 /// shuts out clients.
-fn change_clear(context: &ServerContext, serves: bool) {
-    let hosts = context.serve_clear(serves);
+fn change_plaintext(context: &ServerContext, serves: bool) {
+    let hosts = context.serve_plaintext(serves);
     tracing::info!(mode = if serves { "both" } else { "required" }, "listener.tls has changed");
     if !hosts.is_empty() {
         tracing::warn!(
@@ -185,10 +185,10 @@ mod tests {
     fn only_keys_that_differ_are_taken_up_or_told() {
         let before = settings(&["ring_size = 16", "transfer_limit = 3", "listener.http.a = h:1"]);
         let after = settings(&["ring_size = 32", "transfer_limit = 3", "log.level = debug"]);
-        let change = Change::between(&before, &after);
+        let change = SettingsChange::between(&before, &after);
         assert_eq!(change.at_once, ["log.level"]);
         assert_eq!(change.at_next_start, ["listener.http.a", "ring_size"]);
-        let same = Change::between(&before, &before);
-        assert_eq!(same, Change { at_once: Vec::new(), at_next_start: Vec::new() });
+        let same = SettingsChange::between(&before, &before);
+        assert_eq!(same, SettingsChange { at_once: Vec::new(), at_next_start: Vec::new() });
     }
 }

@@ -7,7 +7,7 @@ use crate::low_priority::LowPriority;
 use crate::memory::{MemoryBudget, MemorySettings};
 use crate::pace::PaceSettings;
 use crate::readiness::ReadinessGate;
-use crate::security::Gate;
+use crate::security::ConnectionSecurity;
 use quoit_core::{JobSettings, ReplicatedStore};
 use quoit_mapreduce::ScriptEngine;
 use quoit_number::index;
@@ -154,7 +154,7 @@ pub struct ServerContext {
     /// Replication from other clusters; set once the node serves.
     pub replication: OnceLock<Arc<Replication>>,
     /// TLS, logins, and limits for clients that have not logged in.
-    pub gate: Gate,
+    pub gate: ConnectionSecurity,
     /// Path of the administration socket; set once it is open.
     pub admin_socket: OnceLock<PathBuf>,
     /// Listeners that other machines can reach.
@@ -202,7 +202,7 @@ impl ServerContext {
             scripts,
             readiness: ReadinessGate::default(),
             replication: OnceLock::new(),
-            gate: Gate::closed(),
+            gate: ConnectionSecurity::closed(),
             admin_socket: OnceLock::new(),
             reachable_from_afar: OnceLock::new(),
         }
@@ -234,7 +234,7 @@ impl ServerContext {
 
     /// Returns the context with certificates, and with limits for clients that have not logged in.
     #[must_use]
-    pub fn with_gate(self, gate: Gate) -> Self {
+    pub fn with_security(self, gate: ConnectionSecurity) -> Self {
         Self { gate, ..self }
     }
 

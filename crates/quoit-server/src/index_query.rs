@@ -110,10 +110,10 @@ pub(crate) fn continuation_text(continuation: &[u8]) -> String {
 /// # Errors
 ///
 /// When the continuation is malformed or belongs to another query.
-pub(crate) fn go_on_from(query: &mut IndexQuery, text: &[u8]) -> Result<(), QueryFault> {
+pub(crate) fn continue_after(query: &mut IndexQuery, text: &[u8]) -> Result<(), QueryFault> {
     let continuation = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidContinuation);
     continuation
-        .and_then(|continuation| query.go_on_from(&continuation))
+        .and_then(|continuation| query.continue_after(&continuation))
         .map_err(|InvalidContinuation| QueryFault::Continuation(Bytes::copy_from_slice(text)))
 }
 
@@ -194,7 +194,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_refused_as_a_continuation(text: Vec<u8>) {
-            let refused = go_on_from(&mut query(), &text);
+            let refused = continue_after(&mut query(), &text);
             prop_assert_eq!(refused, Err(QueryFault::Continuation(text.into())));
         }
     }

@@ -58,11 +58,11 @@ pub use jobs::{Jobs, MapReduceSettings};
 pub use listen::{Protocol, Server, bind, bind_local};
 pub use machine::memory_bytes;
 pub use memory::{
-    ALLOWANCE_BYTES, ConnectionMemory, MemoryBudget, MemoryFigures, MemorySettings, NoRoom,
+    ALLOWANCE_BYTES, ConnectionMemory, MemoryBudget, MemoryFigures, MemorySettings, NoMemory,
 };
 pub use pace::PaceSettings;
 pub use quoit_script::ScriptLimits;
 pub use readiness::ReadinessGate;
-pub use security::{Credentials, Gate, GateFigures, SecuritySettings, TlsFiles};
+pub use security::{ConnectionSecurity, Credentials, SecurityFigures, SecuritySettings, TlsFiles};
 pub use socket::StopSignal;
 pub use stream::Stream;

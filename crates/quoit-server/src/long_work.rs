@@ -63,7 +63,7 @@ impl ServerContext {
         let store = Arc::clone(&self.store);
         match read {
             ObjectRead::Started(started) => {
-                self.aside(async move { store.finish_get(*started).await }).await?
+                self.run_at_low_priority(async move { store.finish_get(*started).await }).await?
             }
             ObjectRead::Whole(key, options) => {
                 let [bucket_type, bucket, name] =
@@ -72,7 +72,7 @@ impl ServerContext {
                     let key = BucketRef { bucket_type: &bucket_type, bucket: &bucket }.key(&name);
                     store.get(key, &options).await
                 };
-                self.aside(read).await?
+                self.run_at_low_priority(read).await?
             }
         }
     }
@@ -84,7 +84,7 @@ impl ServerContext {
     /// # Errors
     ///
     /// `Overload` while the process ends.
-    pub(crate) async fn aside<T: Send + 'static>(
+    pub(crate) async fn run_at_low_priority<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, RequestError> {

@@ -16,13 +16,13 @@ pub(crate) const PLAIN: &[u8] = b"internal";
 pub(crate) struct QueueAnswer {
     /// The names of the record and its object, encoded.
     pub(crate) replicated: Bytes,
-    pub(crate) sort: AnswerSort,
+    pub(crate) sort: AnswerKind,
     /// The record's entry in Riak's hash trees. A reap has the entry of its tombstone.
     pub(crate) tree_entry: TreeEntry,
 }
 
 /// Type of an entry.
-pub(crate) enum AnswerSort {
+pub(crate) enum AnswerKind {
     Object,
     /// A tombstone with this version vector.
     Tombstone(VersionVector),
@@ -42,11 +42,11 @@ pub(crate) async fn next(
     let Some(fetched) = store.replication().next_for_riak(queue).await? else { return Ok(None) };
     let Fetched { bucket_type, bucket, key, what } = &fetched;
     let (sort, clock) = match what {
-        Replicated::Reap { clock, .. } => (AnswerSort::Reap, clock),
+        Replicated::Reap { clock, .. } => (AnswerKind::Reap, clock),
         Replicated::Object(object) if object.is_tombstone() => {
-            (AnswerSort::Tombstone(object.clock.clone()), &object.clock)
+            (AnswerKind::Tombstone(object.clock.clone()), &object.clock)
         }
-        Replicated::Object(object) => (AnswerSort::Object, &object.clock),
+        Replicated::Object(object) => (AnswerKind::Object, &object.clock),
     };
     let tree_entry = TreeEntry::new(BucketRef { bucket_type, bucket }, key, clock);
     let compresses = store.source_queues().settings().compresses;

@@ -90,7 +90,7 @@ pub struct Socket {
 
 /// The outcome of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Incoming {
+pub enum ReadOutcome {
     /// Number of bytes that arrived, at least one.
     Bytes(usize),
     /// The client has closed its side, or the server is stopping.
@@ -114,7 +114,7 @@ impl Socket {
 
     /// Appends the bytes that have arrived to `buffer`, after reserving space for at least `room` bytes.
     /// Costs one system call when bytes are waiting.
-    pub async fn read(&mut self, buffer: &mut BytesMut, room: usize) -> io::Result<Incoming> {
+    pub async fn read(&mut self, buffer: &mut BytesMut, room: usize) -> io::Result<ReadOutcome> {
         buffer.reserve(room);
         match self.deadline {
             None => poll_fn(|context| self.poll_read(context, buffer)).await,
@@ -129,7 +129,7 @@ impl Socket {
         &mut self,
         input: &mut BytesMut,
         out: &mut Vec<u8>,
-    ) -> io::Result<Incoming> {
+    ) -> io::Result<ReadOutcome> {
         debug_assert!(out.is_empty(), "answers are sent before the connection waits");
         if let Some(deadline) = self.deadline {
             make_room(input);
@@ -162,7 +162,7 @@ impl Socket {
         buffer: &mut BytesMut,
         room: usize,
         transfer: &mut Transfer,
-    ) -> io::Result<Incoming> {
+    ) -> io::Result<ReadOutcome> {
         buffer.reserve(room);
         let mut part = buffer.limit(room);
         let at_once = poll_fn(|context| Poll::Ready(self.poll_read(context, &mut part))).await;
@@ -175,7 +175,7 @@ impl Socket {
                 self.read_before(&mut part, deadline).await?
             }
         };
-        if let Incoming::Bytes(count) = incoming {
+        if let ReadOutcome::Bytes(count) = incoming {
             transfer.moved(count);
             self.spend(count).await;
         }
@@ -186,7 +186,7 @@ impl Socket {
         &mut self,
         buffer: &mut impl BufMut,
         deadline: Instant,
-    ) -> io::Result<Incoming> {
+    ) -> io::Result<ReadOutcome> {
         let mut late = pin!(sleep_until(deadline));
         poll_fn(|context| match self.poll_read(context, buffer) {
             Poll::Ready(incoming) => Poll::Ready(incoming),
@@ -202,17 +202,17 @@ impl Socket {
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut impl BufMut,
-    ) -> Poll<io::Result<Incoming>> {
+    ) -> Poll<io::Result<ReadOutcome>> {
         if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), context, buffer) {
             return Poll::Ready(read.map(|count| match count {
-                0 => Incoming::End,
-                count => Incoming::Bytes(count),
+                0 => ReadOutcome::End,
+                count => ReadOutcome::Bytes(count),
             }));
         }
         self.has_waited = true;
         self.waker.register(context.waker());
         if self.signal.stopping.load(Ordering::SeqCst) {
-            return Poll::Ready(Ok(Incoming::End));
+            return Poll::Ready(Ok(ReadOutcome::End));
         }
         Poll::Pending
     }
@@ -404,8 +404,8 @@ impl Socket {
         while dropped_bytes < LINGER_BYTES_MAX {
             dropped.clear();
             match within(deadline, self.read(&mut dropped, DROPPED_BYTES)).await {
-                Ok(Incoming::Bytes(count)) => dropped_bytes += count,
-                Ok(Incoming::End) | Err(_) => break,
+                Ok(ReadOutcome::Bytes(count)) => dropped_bytes += count,
+                Ok(ReadOutcome::End) | Err(_) => break,
             }
         }
         Ok(())
@@ -434,7 +434,10 @@ impl Socket {
     /// # Errors
     ///
     /// `ConnectionAborted` when the client is gone before the work is done.
-    pub async fn unless_gone<T>(&self, work: Pin<Box<impl Future<Output = T>>>) -> io::Result<T> {
+    pub async fn unless_disconnected<T>(
+        &self,
+        work: Pin<Box<impl Future<Output = T>>>,
+    ) -> io::Result<T> {
         tokio::select! {
             biased;
             done = work => Ok(done),
@@ -512,7 +515,8 @@ mod tests {
     async fn a_client_that_is_gone_ends_work_of_many_short_steps() {
         let (client, socket) = pair().await;
         drop(client);
-        let work = async { while socket.unless_gone(Box::pin(sleep(MOMENT))).await.is_ok() {} };
+        let work =
+            async { while socket.unless_disconnected(Box::pin(sleep(MOMENT))).await.is_ok() {} };
         timeout(10 * LOOK_PAUSE, work).await.expect("it ends");
     }
 
@@ -525,7 +529,7 @@ mod tests {
         timeout(10 * LOOK_PAUSE, socket.gone()).await.expect("it is gone");
         let mut buffer = BytesMut::new();
         let read = socket.read(&mut buffer, 16).await.expect("there is something to read");
-        assert_eq!((read, &buffer[..]), (Incoming::Bytes(4), &b"more"[..]));
+        assert_eq!((read, &buffer[..]), (ReadOutcome::Bytes(4), &b"more"[..]));
     }
 
     #[tokio::test]
@@ -540,7 +544,7 @@ mod tests {
         assert_eq!((input.capacity(), out.capacity()), (0, 0));
         client.write_all(b"request").await.expect("it can be written to");
         let read = socket.read_first(&mut input, &mut out).await.expect("there is a request");
-        assert_eq!((read, &input[..]), (Incoming::Bytes(7), &b"request"[..]));
+        assert_eq!((read, &input[..]), (ReadOutcome::Bytes(7), &b"request"[..]));
         assert_eq!(out.capacity(), 4096, "the thread's buffer is used again");
     }
 
@@ -582,7 +586,7 @@ mod tests {
         let mut transfer = Transfer::begin(PaceSettings::default());
         let mut buffer = BytesMut::new();
         let read = socket.read_on(&mut buffer, 16, &mut transfer).await;
-        assert_eq!(read.expect("it has arrived"), Incoming::Bytes(4));
+        assert_eq!(read.expect("it has arrived"), ReadOutcome::Bytes(4));
         let read = timeout(LONG, socket.read_on(&mut buffer, 16, &mut transfer)).await;
         let read = read.expect("it has a time limit");
         assert_eq!(read.expect_err("nothing more comes").kind(), io::ErrorKind::TimedOut);

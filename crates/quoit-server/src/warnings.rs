@@ -16,16 +16,16 @@ impl ServerContext {
 
     /// Changes whether clients without TLS are served without a login while security is on. When that is
     /// switched off, returns the addresses of the clients that were served in this way.
-    pub fn serve_clear(&self, serves: bool) -> Vec<String> {
-        self.gate.serve_clear(self.store.control(), serves);
-        if serves { Vec::new() } else { self.gate.clear_clients().into_keys().collect() }
+    pub fn serve_plaintext(&self, serves: bool) -> Vec<String> {
+        self.gate.serve_plaintext(self.store.control(), serves);
+        if serves { Vec::new() } else { self.gate.plaintext_clients().into_keys().collect() }
     }
 
     /// Client listeners that other machines can use without a login, because security is off or because
     /// clients without TLS are served anyway.
     #[must_use]
     pub fn open_listeners(&self) -> Vec<String> {
-        if self.is_secured() && !self.gate.serves_clear() {
+        if self.is_secured() && !self.gate.serves_plaintext() {
             return Vec::new();
         }
         let reachable = self.reachable_from_afar.get();
@@ -69,8 +69,8 @@ impl ServerContext {
     fn open_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let open = self.open_listeners();
-        if self.is_secured() && self.gate.serves_clear() {
-            warnings.push(self.clear_warning());
+        if self.is_secured() && self.gate.serves_plaintext() {
+            warnings.push(self.plaintext_warning());
         } else if !open.is_empty() {
             warnings.push(format!(
                 "{} can be reached by other machines and security is off: everybody who reaches them may \
@@ -105,8 +105,8 @@ impl ServerContext {
     }
 
     /// The warning while clients without TLS are served without a login.
-    fn clear_warning(&self) -> String {
-        let mut hosts: Vec<String> = self.gate.clear_clients().into_keys().collect();
+    fn plaintext_warning(&self) -> String {
+        let mut hosts: Vec<String> = self.gate.plaintext_clients().into_keys().collect();
         let more = hosts.len().saturating_sub(NAMED_CLEAR_CLIENTS_MAX);
         hosts.truncate(NAMED_CLEAR_CLIENTS_MAX);
         let mut who = if hosts.is_empty() { "none so far".to_owned() } else { hosts.join(", ") };

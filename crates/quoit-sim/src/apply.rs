@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::faults::{LATENCY_US, MachineFault};
 use crate::losses::{DiskLoss, lose_segments};
-use crate::machine::{Machine, Use};
+use crate::machine::{Machine, MachineUse};
 use crate::network::LinkDirection;
 use crate::orders::Order;
 use crate::random::Random;
@@ -15,7 +15,8 @@ use std::time::Duration;
 impl Cluster {
     /// Applies a fault, or its end. Faults of machines that are not in service have no effect.
     pub(crate) fn apply(&mut self, fault: MachineFault) {
-        if fault.machine().is_some_and(|place| self.machine(place).used() != Use::InService) {
+        if fault.machine().is_some_and(|place| self.machine(place).used() != MachineUse::InService)
+        {
             return;
         }
         self.note_disturbance(fault);
@@ -26,8 +27,8 @@ impl Cluster {
             }
             MachineFault::PowerLoss(place) => {
                 self.note(place, "POWER LOSS");
-                let now_us = self.ground.time.now_us();
-                self.ground.history.lock().hardships.power_losses_us.push(now_us);
+                let now_us = self.run_context.time.now_us();
+                self.run_context.history.lock().hardships.power_losses_us.push(now_us);
                 self.hold(place);
                 self.stop(place, false);
             }
@@ -36,12 +37,12 @@ impl Cluster {
             MachineFault::Cut { from, to, is_cut } => self.cut(from, to, is_cut),
             MachineFault::Latency(us_max) => {
                 let text = format!("MESSAGES TAKE up to {} ms", us_max / 1_000);
-                self.ground.trace.note("net", &text);
+                self.run_context.trace.note("net", &text);
                 self.sim.set_max_message_latency(Duration::from_micros(us_max));
             }
             MachineFault::Clock(place, skew_us) => {
                 self.note(place, &format!("CLOCK {:+} ms", skew_us / 1_000));
-                self.ground.history.lock().hardships.are_clocks_wrong = true;
+                self.run_context.history.lock().hardships.are_clocks_wrong = true;
                 self.machine(place).clock.set_skew_us(skew_us);
             }
             MachineFault::SlowDisk(place, delay_us) => {
@@ -84,19 +85,19 @@ impl Cluster {
 
     /// Carries out the operator's orders, and switches off retired machines.
     pub(crate) fn carry_out_orders(&mut self) {
-        for order in self.ground.orders.take() {
+        for order in self.run_context.orders.take() {
             match order {
                 Order::SwitchOn(place) => {
                     self.note(place, "SWITCHED ON");
                     let machine = self.machine(place);
-                    machine.set_used(Use::InService);
+                    machine.set_machine_use(MachineUse::InService);
                     self.add_host(&machine);
                     let held = self.held.iter().copied().collect::<Vec<_>>();
                     held.into_iter().for_each(|other| self.hold(other));
                 }
                 Order::SwitchOff(place) => {
                     self.note(place, "SWITCHED OFF");
-                    self.machine(place).set_used(Use::Retired);
+                    self.machine(place).set_machine_use(MachineUse::Retired);
                     self.disturb(place);
                 }
                 Order::Wipe { place, is_isolated } => self.wipe(place, is_isolated),
@@ -109,16 +110,16 @@ impl Cluster {
                 Order::Start(place) => self.start(place),
                 Order::Destroy(place) => {
                     self.note(place, "DESTROYED");
-                    let now_us = self.ground.time.now_us();
-                    self.ground.history.lock().hardships.losses_us.push(now_us);
+                    let now_us = self.run_context.time.now_us();
+                    self.run_context.history.lock().hardships.losses_us.push(now_us);
                     self.disturb(place);
-                    self.machine(place).set_used(Use::Retired);
+                    self.machine(place).set_machine_use(MachineUse::Retired);
                 }
             }
         }
-        for machine in Arc::clone(&self.ground.machines).iter() {
+        for machine in Arc::clone(&self.run_context.machines).iter() {
             let name = machine.name.as_str();
-            if machine.used() == Use::Retired && self.sim.is_host_running(name) {
+            if machine.used() == MachineUse::Retired && self.sim.is_host_running(name) {
                 self.stop(machine.index, true);
             }
         }
@@ -127,14 +128,14 @@ impl Cluster {
     /// Repairs all faults, upgrades the machines with older programs and starts the machines that are
     /// off.
     pub(crate) fn mend(&mut self) {
-        self.ground.trace.note("run", "MEND EVERYTHING");
+        self.run_context.trace.note("run", "MEND EVERYTHING");
         self.sim.set_max_message_latency(Duration::from_micros(LATENCY_US));
-        let machines = self.ground.in_service();
+        let machines = self.run_context.in_service();
         self.isolated.clear();
-        for one in self.ground.machines.iter() {
-            for other in self.ground.machines.iter() {
+        for one in self.run_context.machines.iter() {
+            for other in self.run_context.machines.iter() {
                 let (from, to) = (one.name.clone(), other.name.clone());
-                self.ways.set_blocked(LinkDirection { from, to }, false);
+                self.blocked_links.set_blocked(LinkDirection { from, to }, false);
             }
         }
         for machine in &machines {
@@ -156,7 +157,7 @@ impl Cluster {
     /// Starts nodes again that have stopped by themselves, as their log asks operators to do. Such a node
     /// began to stop because of a wrong clock, before the clock was repaired.
     pub(crate) fn start_again(&mut self) {
-        for machine in self.ground.in_service() {
+        for machine in self.run_context.in_service() {
             if machine.is_stopping() && machine.is_closed() {
                 self.start(machine.index);
             }
@@ -164,11 +165,11 @@ impl Cluster {
     }
 
     fn machine(&self, place: usize) -> Arc<Machine> {
-        Arc::clone(&self.ground.machines[place])
+        Arc::clone(&self.run_context.machines[place])
     }
 
     fn note(&self, place: usize, text: &str) {
-        self.ground.trace.note(&self.machine(place).name, text);
+        self.run_context.trace.note(&self.machine(place).name, text);
     }
 
     fn stall(&mut self, place: usize, is_stalled: bool) {
@@ -180,7 +181,7 @@ impl Cluster {
     fn stop(&mut self, place: usize, keeps_power: bool) {
         let machine = self.machine(place);
         if !machine.is_closed() {
-            self.ground.history.lock().hardships.has_process_ended = true;
+            self.run_context.history.lock().hardships.has_process_ended = true;
         }
         machine.stop(keeps_power);
         machine.disk_delay.set_hung(false);
@@ -232,8 +233,8 @@ impl Cluster {
 
     /// Returns the other machines that were ever switched on.
     fn others(&self, place: usize) -> impl Iterator<Item = &Arc<Machine>> {
-        let machines = self.ground.machines.iter();
-        machines.filter(move |other| other.index != place && other.used() != Use::Spare)
+        let machines = self.run_context.machines.iter();
+        machines.filter(move |other| other.index != place && other.used() != MachineUse::Spare)
     }
 
     fn cut(&self, from: usize, to: usize, is_cut: bool) {
@@ -244,8 +245,8 @@ impl Cluster {
         let direction = LinkDirection { from, to };
         let LinkDirection { from, to } = &direction;
         let text = if is_cut { "CUT" } else { "JOINED" };
-        self.ground.trace.note("net", &format!("{text} from {from} to {to}"));
-        self.ways.set_blocked(direction, is_cut);
+        self.run_context.trace.note("net", &format!("{text} from {from} to {to}"));
+        self.blocked_links.set_blocked(direction, is_cut);
     }
 
     /// Records the machines that may fail to answer because of a fault.
@@ -265,17 +266,17 @@ impl Cluster {
     }
 
     fn disturb(&self, place: usize) {
-        let now_us = self.ground.time.now_us();
-        self.ground.history.lock().hardships.disturbances.push((now_us, place));
+        let now_us = self.run_context.time.now_us();
+        self.run_context.history.lock().hardships.disturbances.push((now_us, place));
     }
 
     /// Records that a disk has lost synced data, and whether its node can notice the loss.
     fn note_lost_files(&self, is_noticed: bool) {
-        let now_us = self.ground.time.now_us();
-        let hardships = &mut self.ground.history.lock().hardships;
+        let now_us = self.run_context.time.now_us();
+        let hardships = &mut self.run_context.history.lock().hardships;
         hardships.files_lost_us.push(now_us);
         if !is_noticed {
-            hardships.lost_unnoticed_us.push(now_us);
+            hardships.unnoticed_losses_us.push(now_us);
         }
     }
 
@@ -305,8 +306,8 @@ impl Cluster {
         self.note(place, "DIRECTORY GONE");
         self.stop(place, true);
         machine.wipe();
-        let now_us = self.ground.time.now_us();
-        self.ground.history.lock().hardships.losses_us.push(now_us);
+        let now_us = self.run_context.time.now_us();
+        self.run_context.history.lock().hardships.losses_us.push(now_us);
         self.disturb(place);
         if is_isolated {
             self.isolate(place, true);
@@ -321,7 +322,7 @@ impl Cluster {
             self.isolated.remove(&place);
         }
         self.disturb(place);
-        for other in 0..self.ground.machines.len() {
+        for other in 0..self.run_context.machines.len() {
             if other != place {
                 self.cut(place, other, is_isolated);
                 self.cut(other, place, is_isolated);
@@ -340,7 +341,7 @@ impl Cluster {
         if size_bytes > 0 {
             let offset = quoit_number::index(number >> 16) % size_bytes;
             self.note(place, &format!("BIT FLIPS in {name} at {offset}"));
-            self.ground.history.lock().hardships.is_disk_damaged = true;
+            self.run_context.history.lock().hardships.is_disk_damaged = true;
             self.damaged.insert(place);
             self.machine(place).engine_model().lock().void();
             disk.flip_bit(name, offset, quoit_number::low_u32(number >> 8) % 8);

@@ -1,6 +1,6 @@
 //! Starts a node on a simulated machine, with the released program's assembly of a node (`quoit-node`).
 
-use crate::engine::{EngineKind, EngineSizes, Opening};
+use crate::engine::{EngineKind, EngineOpenOptions, EngineSizes};
 use crate::execution::TaskExecution;
 use crate::links::Replication;
 use crate::machine::Machine;
@@ -71,7 +71,7 @@ pub struct NodeEnvironment {
     /// True when the clients are done and all faults are repaired.
     pub is_calm: Arc<AtomicBool>,
     /// The blocked directions of the network.
-    pub ways: BlockedLinks,
+    pub blocked_links: BlockedLinks,
 }
 
 impl NodeEnvironment {
@@ -88,27 +88,30 @@ impl NodeEnvironment {
 /// # Errors
 ///
 /// When the disk fails, or its contents are not those of a node.
-pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, StartError> {
+pub async fn start(machine: &Machine, environment: &NodeEnvironment) -> Result<Node, StartError> {
     let boot = machine.begin_boot();
     let number = machine.index as u64 * 1_000 + boot;
-    let mut random = Random::new(around.seed, "boot", number);
+    let mut random = Random::new(environment.seed, "boot", number);
     let disks = machine.disks();
-    disks.set_faults(|faults| faults.tears_last_write = around.tears_last_writes);
+    disks.set_faults(|faults| faults.tears_last_write = environment.tears_last_writes);
     let address = format!("{}:{NODE_PORT}", machine.name);
-    let network = MachineNetwork { machine: machine.name.clone(), ways: around.ways.clone() };
+    let network = MachineNetwork {
+        machine: machine.name.clone(),
+        blocked_links: environment.blocked_links.clone(),
+    };
     let listener = network.bind(&address).await?;
     let versions = machine.versions();
-    let control = Arc::new(open_control(machine, &address, disks.control, around)?);
+    let control = Arc::new(open_control(machine, &address, disks.control, environment)?);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
-    let compared = around.compares_clocks.then(|| NodeClock(Arc::clone(&clock)));
-    let internode = open_internode(&control, network, versions, compared, around, &mut random);
+    let compared = environment.compares_clocks.then(|| NodeClock(Arc::clone(&clock)));
+    let internode = open_internode(&control, network, versions, compared, environment, &mut random);
     let delay = machine.disk_delay.clone();
-    let of_work = Random::new(around.seed, "execution", number);
-    let execution = TaskExecution::new(of_work, delay, around.work_pauses);
-    let (kind, entropy) = (around.engine_kind, random.number());
+    let of_work = Random::new(environment.seed, "execution", number);
+    let execution = TaskExecution::new(of_work, delay, environment.work_pauses);
+    let (kind, entropy) = (environment.engine_kind, random.number());
     let engine = quoit_node::open_noted(&control, kind.store_name(), |last_opening| {
-        let opening = Opening {
-            sizes: around.engine_sizes,
+        let opening = EngineOpenOptions {
+            sizes: environment.engine_sizes,
             ring_size: control.ring_size(),
             last_opening,
             entropy,
@@ -118,7 +121,7 @@ pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, 
         let opened = kind.open(disks.data, opening).map_err(StartError::from)?;
         Ok::<_, StartError>(modelled(opened, &machine.engine_model()))
     })?;
-    let source_queues = match &around.replication {
+    let source_queues = match &environment.replication {
         None => None,
         Some(replication) => {
             let settings = replication.source_queues(machine.cluster);
@@ -127,14 +130,14 @@ pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, 
             Some(SourceQueues::open(disk, settings, boot)?)
         }
     };
-    let beside = AuxiliaryData {
+    let auxiliary = AuxiliaryData {
         hints: Some(Arc::new(disks.hints)),
         reap_records: Some((Arc::new(disks.reaped), random.number())),
         source_queues,
         ..AuxiliaryData::default()
     };
-    let (engine, settings) = (engine.into(), store_settings(around));
-    let node = NodeParts { engine, control, internode, clock, settings, beside }.assemble()?;
+    let (engine, settings) = (engine.into(), store_settings(environment));
+    let node = NodeParts { engine, control, internode, clock, settings, auxiliary }.assemble()?;
     node.connect(&address);
     node.listen(listener)?;
     node.recover_lost_records().await?;
@@ -142,20 +145,20 @@ pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, 
 }
 
 /// Returns the settings of a node's store.
-fn store_settings(around: &NodeEnvironment) -> StoreSettings {
+fn store_settings(environment: &NodeEnvironment) -> StoreSettings {
     StoreSettings {
-        delete_mode: around.delete_mode,
+        delete_mode: environment.delete_mode,
         blocking: Blocking::Inline,
         transfer_limits: TransferLimits {
-            bytes_per_sec_max: match around.is_calm.load(Ordering::Relaxed) {
+            bytes_per_sec_max: match environment.is_calm.load(Ordering::Relaxed) {
                 true => TransferLimits::default().bytes_per_sec_max,
-                false => around.transfer_rate,
+                false => environment.transfer_rate,
             },
             ..TransferLimits::default()
         },
-        page_records_max: around.page_records_max,
+        page_records_max: environment.page_records_max,
         exchanges: ExchangeSettings {
-            active: around.has_exchanges,
+            active: environment.has_exchanges,
             interval: EXCHANGE_INTERVAL,
             ..ExchangeSettings::default()
         },
@@ -168,9 +171,9 @@ fn open_control(
     machine: &Machine,
     address: &str,
     disk: FaultyDisk,
-    around: &NodeEnvironment,
+    environment: &NodeEnvironment,
 ) -> Result<ControlPlane, OpenError> {
-    let ring_size = RingSize::new(around.partition_counts[machine.cluster])
+    let ring_size = RingSize::new(environment.partition_counts[machine.cluster])
         .expect("a power of two in the range");
     let mut settings = quoit_cluster::Settings::new(&machine.name, machine.new_node_id());
     settings.ring_size = Some(ring_size);
@@ -185,13 +188,13 @@ fn open_internode(
     network: MachineNetwork,
     versions: VersionRange,
     clock: Option<NodeClock>,
-    around: &NodeEnvironment,
+    environment: &NodeEnvironment,
     random: &mut Random,
 ) -> Arc<Internode> {
     let (boot_id, seed) = (random.number(), JitterSeed(random.number()));
     let mut settings = control.internode_settings(boot_id, seed);
     (settings.versions, settings.clock) = (versions, clock);
-    settings.limits.idle_timeout = around.idle_timeout;
+    settings.limits.idle_timeout = environment.idle_timeout;
     let internode = Internode::new(settings, Arc::new(network));
     internode.set_cluster(Some(control.read().cluster_id()));
     internode

@@ -5,12 +5,12 @@
 
 use crate::finish::answer;
 use crate::history::KeyNumber;
-use crate::names::Name;
+use crate::names::RecordName;
 use crate::policy::Policy;
 use crate::random::Random;
 use crate::replica_counts::ReplicaCounts;
 use crate::run_context::RunContext;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::{ChangeError, ClusterId, State};
 use quoit_core::ReplicatedStore;
 use quoit_model::props::{BucketProps, PropUpdates};
@@ -45,14 +45,14 @@ pub fn initial_replica_counts(seed: u64, rots: bool) -> ReplicaCounts {
 
 /// A change of one property of a bucket.
 struct PropChange {
-    name: Name,
+    name: RecordName,
     updates: PropUpdates,
     wanted: u32,
     property: fn(&BucketProps) -> u32,
 }
 
 impl PropChange {
-    fn new(name: &Name, property: &str, wanted: u32, of: fn(&BucketProps) -> u32) -> Self {
+    fn new(name: &RecordName, property: &str, wanted: u32, of: fn(&BucketProps) -> u32) -> Self {
         let updates = Map::from_iter([(property.to_owned(), wanted.into())]);
         Self { name: name.clone(), updates: updates.into(), wanted, property: of }
     }
@@ -71,7 +71,7 @@ struct Acknowledged {
 
 /// The operator of the buckets of a run.
 pub struct BucketOperator {
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
     n_val_min: u32,
 }
@@ -79,9 +79,9 @@ pub struct BucketOperator {
 impl BucketOperator {
     /// Creates the operator of a seed's buckets. `rots` says whether a disk may rot.
     #[must_use]
-    pub fn new(seed: u64, ground: RunContext, rots: bool) -> Self {
+    pub fn new(seed: u64, run_context: RunContext, rots: bool) -> Self {
         let random = Random::new(seed, "bucket operator", 0);
-        Self { ground, random, n_val_min: least_n_val(rots) }
+        Self { run_context, random, n_val_min: least_n_val(rots) }
     }
 
     /// Changes one bucket after the other for as long as `is_working` returns true. Each change begins
@@ -104,9 +104,9 @@ impl BucketOperator {
     async fn change(&mut self, policy: Policy, n_val: u32) {
         let other = self.random.within_narrow(1_u32..1_000);
         self.note(&format!("{policy:?}: n_val = {n_val}, {OTHER_PROPERTY} = {other}"));
-        let now_us = self.ground.time.now_us();
-        self.ground.history.lock().replica_counts.begin(policy, n_val, now_us);
-        let name = Name::of(KeyNumber(0), policy);
+        let now_us = self.run_context.time.now_us();
+        self.run_context.history.lock().replica_counts.begin(policy, n_val, now_us);
+        let name = RecordName::of(KeyNumber(0), policy);
         let seeds = [self.random.number(), self.random.number()];
         let changes = [
             PropChange::new(&name, "n_val", n_val, |props| props.n_val),
@@ -125,14 +125,14 @@ impl BucketOperator {
             sleep(RETRY_PAUSE).await;
         }
         self.note(&format!("{policy:?}: all know n_val = {n_val}"));
-        let now_us = self.ground.time.now_us();
-        self.ground.history.lock().replica_counts.end(policy, now_us);
+        let now_us = self.run_context.time.now_us();
+        self.run_context.history.lock().replica_counts.end(policy, now_us);
     }
 
     /// Sends a change to one node after the other until one acknowledges it.
     async fn set(&self, change: &PropChange, mut random: Random) -> Acknowledged {
         loop {
-            let machines = self.ground.in_service();
+            let machines = self.run_context.in_service();
             let machine = Arc::clone(random.pick(&machines));
             let (name, updates) = (change.name.clone(), change.updates.clone());
             let set = |store: Arc<ReplicatedStore>| async move {
@@ -152,7 +152,7 @@ impl BucketOperator {
 
     /// True if all nodes in service run and show the change.
     fn do_all_show(&self, change: &PropChange) -> bool {
-        self.ground.in_service().iter().all(|machine| {
+        self.run_context.in_service().iter().all(|machine| {
             machine.store().is_some_and(|store| change.is_shown_by(&store.control().read()))
         })
     }
@@ -160,20 +160,20 @@ impl BucketOperator {
     /// Checks that the change is shown by each node whose state is that of the acknowledgement or a later
     /// one. A violation goes into the history.
     fn check_kept(&self, change: &PropChange, acknowledged: &Acknowledged) {
-        for machine in self.ground.in_service() {
+        for machine in self.run_context.in_service() {
             let Some(store) = machine.store() else { continue };
             let state = store.control().read();
             let is_later = state.cluster_id() == acknowledged.cluster
                 && state.version() >= acknowledged.version;
             if is_later && !change.is_shown_by(&state) {
                 let text = format!("{} does not show {:?} any more", machine.name, change.updates);
-                let broken = Violation::new(Fault::Undone, text);
-                self.ground.history.lock().broken_promises.push(broken);
+                let broken = Violation::new(ViolationKind::Undone, text);
+                self.run_context.history.lock().broken_promises.push(broken);
             }
         }
     }
 
     fn note(&self, text: &str) {
-        self.ground.trace.note("buckets", text);
+        self.run_context.trace.note("buckets", text);
     }
 }

@@ -23,7 +23,7 @@ fn outcome_of<T>(result: &Result<T, Failure>) -> (Outcome, String) {
 /// A client of the run.
 pub struct Client {
     place: String,
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
     workload: Workload,
     /// This client's last read of each key, and its causal context.
@@ -33,9 +33,20 @@ pub struct Client {
 impl Client {
     /// Creates the client with a number.
     #[must_use]
-    pub fn new(number: ClientNumber, seed: u64, ground: RunContext, workload: Workload) -> Self {
+    pub fn new(
+        number: ClientNumber,
+        seed: u64,
+        run_context: RunContext,
+        workload: Workload,
+    ) -> Self {
         let random = Random::new(seed, "client", number.0);
-        Self { place: format!("c{}", number.0), ground, random, workload, known: BTreeMap::new() }
+        Self {
+            place: format!("c{}", number.0),
+            run_context,
+            random,
+            workload,
+            known: BTreeMap::new(),
+        }
     }
 
     /// Sends `operation_count` requests, one after the other, with a pause of `lull` in the middle.
@@ -51,9 +62,9 @@ impl Client {
     }
 
     async fn step(&mut self) {
-        let machines = self.ground.in_service();
+        let machines = self.run_context.in_service();
         let machine = &**self.random.pick(&machines);
-        let key_count = self.ground.history.lock().key_count();
+        let key_count = self.run_context.history.lock().key_count();
         let key = KeyNumber(self.random.within_narrow(0..key_count));
         let mut quorums = Quorums::draw(&mut self.random);
         let percent = self.workload.primaries_percent;
@@ -67,7 +78,9 @@ impl Client {
             Step::DeleteUnseen => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
             // Listings are left out where there are several clusters: they also show records that have
             // arrived from others.
-            Step::List if self.ground.cluster.is_some() => self.get(machine, key, quorums).await,
+            Step::List if self.run_context.cluster.is_some() => {
+                self.get(machine, key, quorums).await
+            }
             Step::List => self.list(machine, key).await,
         }
     }
@@ -75,16 +88,16 @@ impl Client {
     async fn get(&mut self, machine: &Machine, key: KeyNumber, quorums: Quorums) {
         // Where there are several clusters, a majority in one of them need not have what another has
         // acknowledged.
-        let is_alone = self.ground.cluster.is_none();
+        let is_alone = self.run_context.cluster.is_none();
         let reader = match (quorums.is_strict, quorums.asks_majority()) {
             (true, _) if is_alone => Reader::Strict,
             (false, true) if is_alone => Reader::Majority,
             _ => Reader::Client,
         };
-        let result = self.ground.read(machine, key, reader, quorums).await;
+        let result = self.run_context.read(machine, key, reader, quorums).await;
         let text = match result {
             Ok((number, clock)) => {
-                let found = self.ground.history.lock().reads[number.0 as usize].found.clone();
+                let found = self.run_context.history.lock().reads[number.0 as usize].found.clone();
                 self.known.insert(key, (number, clock));
                 words(&found)
             }
@@ -110,13 +123,13 @@ impl Client {
             (kind, _) => kind,
         };
         let context = known.as_ref().filter(|_| kind != WriteKind::DeleteUnseen);
-        let (ground, start_us) = (self.ground.clone(), self.ground.time.now_us());
+        let (run_context, start_us) = (self.run_context.clone(), self.run_context.time.now_us());
         let (number, expires_at_secs) = {
-            let mut history = ground.history.lock();
+            let mut history = run_context.history.lock();
             // Values with index entries do not expire: their entries could be there or not.
             let life_secs = self.life_secs(kind);
             let life_secs = life_secs.filter(|_| !history.makes_entry(history.next_write()));
-            let expires = life_secs.map(|secs| ground.time.second_in(secs));
+            let expires = life_secs.map(|secs| run_context.time.second_in(secs));
             let number = history.begin_write(Write {
                 key,
                 cluster: machine.cluster,
@@ -131,43 +144,44 @@ impl Client {
             });
             (number, expires.map(|(unix_secs, _)| unix_secs))
         };
-        let (size_bytes, layouts) = (self.size_bytes(), ground.known_layouts(machine));
+        let (size_bytes, layouts) = (self.size_bytes(), run_context.known_layouts(machine));
         let request = WriteRequest {
             number,
             kind,
-            name: ground.name(key),
+            name: run_context.name(key),
             context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
             size_bytes,
             return_object: self.random.percent(20),
-            makes_entry: ground.history.lock().makes_entry(number),
+            makes_entry: run_context.history.lock().makes_entry(number),
             expires_at_secs,
             quorums,
         };
         let wants_object = request.return_object && kind == WriteKind::Put;
         let knew = context.map_or("nothing".to_owned(), |(read, _)| {
-            words(&ground.history.lock().reads[read.0 as usize].found)
+            words(&run_context.history.lock().reads[read.0 as usize].found)
         });
         let what = format!("{number} {kind:?} k{} knowing {knew}", key.0);
         self.note(machine, &what);
         let asked = machine.ask(|store| requests::write(store, request));
         let result = answer_within_patience(quorums, asked).await;
         let (outcome, text) = outcome_of(&result);
-        ground.history.lock().end_write(number, ground.time.now_us(), outcome);
+        run_context.history.lock().end_write(number, run_context.time.now_us(), outcome);
         if outcome == Outcome::Acknowledged {
-            let (size, starts_wrong) = ((size_bytes, quorums), self.workload.starts_wrong);
-            ground.check_promises(number, machine, size, &layouts, starts_wrong);
+            let (size, wrong_clocks_at_start) =
+                ((size_bytes, quorums), self.workload.wrong_clocks_at_start);
+            run_context.check_promises(number, machine, size, &layouts, wrong_clocks_at_start);
         }
         if let Ok(object) = &result
             && wants_object
         {
-            ground.note_read(key, Reader::Writer(number), start_us, object.as_ref());
+            run_context.note_read(key, Reader::Writer(number), start_us, object.as_ref());
         }
         self.note(machine, &format!("{number} -> {text}"));
     }
 
     async fn list(&mut self, machine: &Machine, key: KeyNumber) {
-        let policy = self.ground.policy(key);
-        let text = self.ground.list(machine, policy).await;
+        let policy = self.run_context.policy(key);
+        let text = self.run_context.list(machine, policy).await;
         self.note(machine, &format!("list {policy:?} -> {text}"));
     }
 
@@ -185,7 +199,7 @@ impl Client {
     }
 
     fn note(&self, machine: &Machine, text: &str) {
-        self.ground.trace.note(&self.place, &format!("{}: {text}", machine.name));
+        self.run_context.trace.note(&self.place, &format!("{}: {text}", machine.name));
     }
 }
 

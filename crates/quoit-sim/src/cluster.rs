@@ -9,10 +9,11 @@ use crate::disks::Disks;
 use crate::drive::{drive, drive_clusters};
 use crate::engine::EngineKind;
 use crate::family::Family;
-use crate::faults::{LATENCY_US, MachineFault, Planned, RotChance, plan, plan_in_lull, plan_later};
+use crate::faults::{
+    LATENCY_US, MachineFault, PlannedFault, RotChance, plan, plan_in_lull, plan_later,
+};
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
-use crate::looks::{LOOKS_US, StoreLooks, check_engine};
 use crate::machine::Machine;
 use crate::names::policies;
 use crate::network::BlockedLinks;
@@ -24,10 +25,11 @@ use crate::replica_counts::ReplicaCounts;
 use crate::run_context::RunContext;
 use crate::settings::Settings;
 use crate::stage::Stage;
+use crate::store_checks::{CHECK_INTERVAL_US, StoreChecks, check_engine};
 use crate::time::SimTime;
 use crate::trace::Trace;
 use crate::upgrade::plan_upgrades;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,12 +49,12 @@ const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
 pub struct Cluster {
     settings: Settings,
     pub(crate) sim: Sim<'static>,
-    pub(crate) ground: RunContext,
-    pub(crate) ways: BlockedLinks,
-    around: NodeEnvironment,
+    pub(crate) run_context: RunContext,
+    pub(crate) blocked_links: BlockedLinks,
+    environment: NodeEnvironment,
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
-    planned: Vec<Planned>,
+    planned: Vec<PlannedFault>,
     /// Machines whose messages are held back in both directions: they are off or stalled.
     pub(crate) held: BTreeSet<usize>,
     /// Machines that no other fault's end may join to the others again.
@@ -63,7 +65,7 @@ pub struct Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.ways.end();
+        self.blocked_links.end();
     }
 }
 
@@ -95,7 +97,7 @@ impl Cluster {
         let orders = Orders::default();
         let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
         let registers = Arc::new(Mutex::new(RegisterHistory::default()));
-        let ground = RunContext {
+        let run_context = RunContext {
             cluster: None,
             machines,
             orders,
@@ -105,8 +107,8 @@ impl Cluster {
             time,
             trace,
         };
-        let ways = BlockedLinks::default();
-        let around = surroundings(seed, settings, &clusters, ways.clone());
+        let blocked_links = BlockedLinks::default();
+        let environment = node_environment(seed, settings, &clusters, blocked_links.clone());
         let lull = Duration::from_micros(settings.tempo(seed).lull_us);
         let longest = if settings.is_large { LONGEST_LARGE } else { LONGEST };
         let mut builder = turmoil::Builder::new();
@@ -117,14 +119,14 @@ impl Cluster {
             .max_message_latency(Duration::from_micros(LATENCY_US))
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
-        let mut planned = planned_faults(seed, settings, &ground);
+        let mut planned = planned_faults(seed, settings, &run_context);
         clusters.keep_possible(&mut planned);
         let mut cluster = Self {
             settings: *settings,
             sim: builder.build(),
-            ground,
-            ways,
-            around,
+            run_context,
+            blocked_links,
+            environment,
             stage: Arc::new(Mutex::new(Stage::Form)),
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
@@ -132,7 +134,7 @@ impl Cluster {
             isolated: BTreeSet::new(),
             damaged: BTreeSet::new(),
         };
-        for machine in cluster.ground.in_service() {
+        for machine in cluster.run_context.in_service() {
             cluster.add_host(&machine);
         }
         cluster.add_clients(has_operator);
@@ -141,33 +143,34 @@ impl Cluster {
 
     /// The story of the run.
     pub const fn trace(&self) -> &Trace {
-        &self.ground.trace
+        &self.run_context.trace
     }
 
     /// Switches a machine on.
     pub(crate) fn add_host(&mut self, machine: &Arc<Machine>) {
-        let (machine, trace) = (Arc::clone(machine), self.ground.trace.clone());
-        let around = self.around.clone();
+        let (machine, trace) = (Arc::clone(machine), self.run_context.trace.clone());
+        let environment = self.environment.clone();
         self.sim.host(machine.name.clone(), move || {
             let (machine, trace) = (Arc::clone(&machine), trace.clone());
-            let around = around.clone();
+            let environment = environment.clone();
             async move {
-                live(&machine, &around, &trace).await;
+                live(&machine, &environment, &trace).await;
                 Ok(())
             }
         });
     }
 
     fn add_clients(&mut self, has_operator: bool) {
-        let (ground, settings, seed) = (self.ground.clone(), self.settings, self.around.seed);
+        let (run_context, settings, seed) =
+            (self.run_context.clone(), self.settings, self.environment.seed);
         let (stage, verdict) = (Arc::clone(&self.stage), Arc::clone(&self.verdict));
-        let replication = self.around.replication.clone();
+        let replication = self.environment.replication.clone();
         self.sim.client("clients", async move {
             let result = match replication {
-                None => drive(ground, settings, seed, stage, has_operator).await,
+                None => drive(run_context, settings, seed, stage, has_operator).await,
                 Some(replication) => {
                     let stage = (stage, has_operator);
-                    drive_clusters(ground, settings, seed, stage, &replication).await
+                    drive_clusters(run_context, settings, seed, stage, &replication).await
                 }
             };
             *verdict.lock() = result;
@@ -186,18 +189,18 @@ impl Cluster {
     pub fn run(&mut self) -> Result<(), Violation> {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
         let mut began_us = 0;
-        let mut random = Random::new(self.around.seed, "growth", 0);
+        let mut random = Random::new(self.environment.seed, "growth", 0);
         let (mut next_sample_us, mut next_look_us) = (0, 0);
-        let mut looks = StoreLooks::new(self.around.idle_timeout);
+        let mut store_checks = StoreChecks::new(self.environment.idle_timeout);
         loop {
-            self.ground.time.advance_us(TICK_US);
-            let now_us = self.ground.time.now_us();
+            self.run_context.time.advance_us(TICK_US);
+            let now_us = self.run_context.time.now_us();
             let stage = *self.stage.lock();
             if stage == Stage::Form {
                 began_us = now_us;
             }
             while stage == Stage::Work
-                && let Some(Planned { fault, .. }) =
+                && let Some(PlannedFault { fault, .. }) =
                     planned.next_if(|planned| began_us + planned.at_us <= now_us)
             {
                 self.apply(fault);
@@ -205,19 +208,22 @@ impl Cluster {
             self.carry_out_orders();
             if now_us >= next_sample_us {
                 next_sample_us = now_us + random.within(SAMPLE_US);
-                self.ground.in_service().iter().try_for_each(|machine| check_growth(machine))?;
-                self.ground.machines.iter().try_for_each(|machine| check_engine(machine))?;
+                self.run_context
+                    .in_service()
+                    .iter()
+                    .try_for_each(|machine| check_growth(machine))?;
+                self.run_context.machines.iter().try_for_each(|machine| check_engine(machine))?;
             }
             if now_us >= next_look_us && stage != Stage::Form {
-                next_look_us = now_us + random.within(LOOKS_US);
-                if self.around.replication.is_none() {
-                    let with_disks = self.around.engine_kind == EngineKind::Bitcask;
-                    looks.look(&self.ground, with_disks)?;
+                next_look_us = now_us + random.within(CHECK_INTERVAL_US);
+                if self.environment.replication.is_none() {
+                    let with_disks = self.environment.engine_kind == EngineKind::Bitcask;
+                    store_checks.check(&self.run_context, with_disks)?;
                 }
             }
             if stage == Stage::Repair {
                 self.mend();
-                self.around.is_calm.store(true, Ordering::Relaxed);
+                self.environment.is_calm.store(true, Ordering::Relaxed);
                 *self.stage.lock() = Stage::Repaired;
             }
             if stage == Stage::Repaired {
@@ -227,22 +233,22 @@ impl Cluster {
                 Ok(false) => {}
                 Ok(true) => break,
                 Err(error) => {
-                    return Err(Violation::new(Fault::Broken, error.to_string()));
+                    return Err(Violation::new(ViolationKind::Broken, error.to_string()));
                 }
             }
         }
-        self.ground.machines.iter().try_for_each(|machine| check_engine(machine))?;
+        self.run_context.machines.iter().try_for_each(|machine| check_engine(machine))?;
         self.verdict.lock().clone()?;
-        check(&self.ground.history.lock())
+        check(&self.run_context.history.lock())
     }
 }
 
 /// Returns the settings and state that all machines of a seed's run share.
-fn surroundings(
+fn node_environment(
     seed: u64,
     settings: &Settings,
     clusters: &ClusterPlan,
-    ways: BlockedLinks,
+    blocked_links: BlockedLinks,
 ) -> NodeEnvironment {
     NodeEnvironment {
         seed,
@@ -261,13 +267,13 @@ fn surroundings(
         idle_timeout: settings.idle_timeout(seed),
         page_records_max: settings.page_records_max(seed),
         is_calm: Arc::new(AtomicBool::new(false)),
-        ways,
+        blocked_links,
     }
 }
 
 /// Plans the faults of a seed's run, in order of time.
-fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Planned> {
-    let machine_count = ground.machines.len();
+fn planned_faults(seed: u64, settings: &Settings, run_context: &RunContext) -> Vec<PlannedFault> {
+    let machine_count = run_context.machines.len();
     let mut random = Random::new(seed, "faults", 0);
     let tempo = settings.tempo(seed);
     let rot = match settings.family {
@@ -282,7 +288,7 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
         planned.clear();
     }
     if settings.mixes_versions(seed) {
-        planned.extend(plan_upgrades(seed, &ground.in_service()));
+        planned.extend(plan_upgrades(seed, &run_context.in_service()));
     }
     if settings.family != Some(Family::Former) {
         let mut random = Random::new(seed, "later faults", 0);
@@ -302,7 +308,7 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Pl
     }
     if let Some(latency_us) = settings.lasting_latency_us(seed) {
         planned.retain(|planned| !matches!(planned.fault, MachineFault::Latency(_)));
-        planned.push(Planned { at_us: 0, fault: MachineFault::Latency(latency_us) });
+        planned.push(PlannedFault { at_us: 0, fault: MachineFault::Latency(latency_us) });
     }
     // Faults that exist when a lull begins last until its end: all later events are moved behind the
     // lull.

@@ -1,9 +1,9 @@
 //! The clusters of a world: one in most runs, and several that replicate in the family `clusters`.
 
 use crate::boot::NODE_PORT;
-use crate::faults::{MachineFault, Planned};
+use crate::faults::{MachineFault, PlannedFault};
 use crate::links::Replication;
-use crate::machine::{Machine, MachineRole, Use};
+use crate::machine::{Machine, MachineRole, MachineUse};
 use crate::settings::Settings;
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl ClusterPlan {
             index < end
         });
         match cluster {
-            Some(cluster) => MachineRole { cluster, used: Use::InService },
-            None => MachineRole { cluster: self.operated, used: Use::Spare },
+            Some(cluster) => MachineRole { cluster, used: MachineUse::InService },
+            None => MachineRole { cluster: self.operated, used: MachineUse::Spare },
         }
     }
 
@@ -69,7 +69,7 @@ impl ClusterPlan {
 
     /// Removes the faults from whose effects this world has no way to recover. In a lossless world only
     /// harmless faults stay, and losses of power if a comparison follows them.
-    pub(crate) fn keep_possible(&self, planned: &mut Vec<Planned>) {
+    pub(crate) fn keep_possible(&self, planned: &mut Vec<PlannedFault>) {
         if self.is_lossless() {
             let has_losses =
                 self.replication.as_ref().is_some_and(|replication| replication.has_losses);

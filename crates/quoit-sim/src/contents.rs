@@ -2,7 +2,7 @@
 
 use crate::data_types::Record;
 use crate::history::KeyNumber;
-use crate::names::Name;
+use crate::names::RecordName;
 use crate::policy::Policy;
 use quoit_core::ReplicatedStore;
 use quoit_model::hash::{Identity, Partition};
@@ -47,7 +47,7 @@ impl Contents {
                     hasher.write(&record.value);
                     let Ok(key) = KeyRef::decode(name) else { continue };
                     let Ok(object) = Object::decode(&record.value) else { continue };
-                    if let Some(number) = Name::number_of(key.key) {
+                    if let Some(number) = RecordName::number_of(key.key) {
                         contents.objects.insert(number, object);
                     } else if let Some(record) = Record::of_name(key.key) {
                         contents.data_types.insert(record, object);

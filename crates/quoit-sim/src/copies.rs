@@ -9,11 +9,11 @@ use crate::history::{
     Found, History, KeyNumber, ProcessNumber, ValueHolders, Write, WriteKind, WriteNumber,
 };
 use crate::machine::Machine;
-use crate::names::Name;
+use crate::names::RecordName;
 use crate::requests::Quorums;
 use crate::run_context::RunContext;
 use crate::value::{found_in, value_of};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use memchr::memmem;
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Number of first bytes of a value that distinguish it from all others.
-pub(crate) const TELLING_BYTES: usize = 60;
+pub(crate) const VALUE_PREFIX_BYTES: usize = 60;
 
 /// Layouts that all running nodes know as live, by version.
 pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);
@@ -61,9 +61,9 @@ impl RunContext {
         machine: &Machine,
         (size_bytes, quorums): (usize, Quorums),
         before: &KnownLayouts,
-        starts_wrong: bool,
+        wrong_clocks_at_start: bool,
     ) {
-        if starts_wrong {
+        if wrong_clocks_at_start {
             self.check_clock(number, machine);
         }
         let kind = self.history.lock().writes[number.0 as usize].kind;
@@ -93,7 +93,7 @@ impl RunContext {
         if skew_us != 0 && machine.running_store().is_some() {
             let text = format!("{number} was acknowledged by {}, {skew_us} us ahead", machine.name);
             self.trace.note("run", &text);
-            self.history.lock().broken_promises.push(Violation::new(Fault::Unsynced, text));
+            self.history.lock().broken_promises.push(Violation::new(ViolationKind::Unsynced, text));
         }
     }
 
@@ -118,18 +118,18 @@ impl RunContext {
         else {
             return;
         };
-        let name = Name::of(write.key, policy);
+        let name = RecordName::of(write.key, policy);
         let value = value_of(number, size_bytes);
-        let telling = memmem::Finder::new(&value[..value.len().min(TELLING_BYTES)]);
+        let value_prefix = memmem::Finder::new(&value[..value.len().min(VALUE_PREFIX_BYTES)]);
         let holders = |has_copy: &dyn Fn(&FaultyDisk) -> bool| {
             let machines = self.machines.iter().filter(|machine| self.has(machine));
             let holders = machines.filter(|machine| has_copy(&machine.disks().data));
             holders.map(|machine| Machine::node_id_at(machine.index)).collect::<BTreeSet<_>>()
         };
-        let is_it = |bytes: &[u8]| telling.find(bytes).is_some();
+        let is_it = |bytes: &[u8]| value_prefix.find(bytes).is_some();
         let processes = self.processes_with(is_it);
-        let told = value.slice(..value.len().min(TELLING_BYTES));
-        history.holders.insert(write.key, ValueHolders { number, processes, telling: told });
+        let told = value.slice(..value.len().min(VALUE_PREFIX_BYTES));
+        history.holders.insert(write.key, ValueHolders { number, processes, value_prefix: told });
         let synced_at = holders(&|disk| disk.has_durable(is_it));
         let written_at = holders(&|disk| disk.has_written(is_it));
         let in_memory = LazyCell::new(|| self.taken_in_memory(number, write.key));
@@ -163,7 +163,7 @@ impl RunContext {
                     layout.version()
                 );
                 self.trace.note("run", &text);
-                history.broken_promises.push(Violation::new(Fault::Unsynced, text));
+                history.broken_promises.push(Violation::new(ViolationKind::Unsynced, text));
                 return;
             }
         }
@@ -196,7 +196,7 @@ pub fn is_undisturbed_beside_rot(history: &History, number: WriteNumber, now_us:
     let policy = history.keys[write.key.0 as usize];
     let hardships = &history.hardships;
     let is_gone = |at_us: &u64| *at_us >= write.start_us;
-    let is_damaged = hardships.lost_unnoticed_us.iter().any(is_gone);
+    let is_damaged = hardships.unnoticed_losses_us.iter().any(is_gone);
     let is_expired = write.expires_us.is_some_and(|expires_us| expires_us <= now_us);
     if is_damaged || is_expired || policy.shows_one() && hardships.are_clocks_wrong {
         return false;

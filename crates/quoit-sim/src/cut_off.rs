@@ -1,7 +1,7 @@
 //! Checks of a node's own report that it is cut off: for how long, and whether it accepts logins
 //! meanwhile. The checks compare the report with the node's answers to earlier looks.
 
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::ControlPlane;
 use quoit_security::CutOffLoginPolicy;
 use std::ops::RangeInclusive;
@@ -15,14 +15,14 @@ const TOLD_US: u64 = 5_000_000 + NOTED_US;
 
 /// Answer of a node to one look.
 #[derive(Debug, Clone, Copy)]
-pub struct CutOffLook {
+pub struct CutOffObservation {
     is_cut_off: bool,
     lasts_us: Option<u64>,
     is_told: bool,
     takes_logins: bool,
 }
 
-impl CutOffLook {
+impl CutOffObservation {
     /// Looks at a node that has this setting.
     #[must_use]
     pub fn at(control: &ControlPlane, setting: CutOffLoginPolicy) -> Self {
@@ -30,7 +30,7 @@ impl CutOffLook {
         Self {
             is_cut_off: control.is_cut_off(),
             lasts_us: lasts.map(micros),
-            is_told: control.cut_off().is_some_and(|cut_off| cut_off.is_told),
+            is_told: control.cut_off().is_some_and(|cut_off| cut_off.is_logged),
             takes_logins: setting.takes_logins(lasts),
         }
     }
@@ -84,7 +84,7 @@ impl CutOffObserver {
     /// accepts or refuses logins wrongly.
     pub fn judge(
         &mut self,
-        look: CutOffLook,
+        look: CutOffObservation,
         answered_us: RangeInclusive<u64>,
     ) -> Result<(), Violation> {
         let (asked_at_us, now_us) = answered_us.into_inner();
@@ -132,38 +132,38 @@ fn micros(time: Duration) -> u64 {
 }
 
 fn wrong(text: String) -> Violation {
-    Violation::new(Fault::WrongCutOff, text)
+    Violation::new(ViolationKind::WrongCutOff, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CUT_OFF: CutOffLook =
-        CutOffLook { is_cut_off: true, lasts_us: None, is_told: false, takes_logins: true };
-    const FINE: CutOffLook = CutOffLook { is_cut_off: false, ..CUT_OFF };
+    const CUT_OFF: CutOffObservation =
+        CutOffObservation { is_cut_off: true, lasts_us: None, is_told: false, takes_logins: true };
+    const FINE: CutOffObservation = CutOffObservation { is_cut_off: false, ..CUT_OFF };
     const SECOND_US: u64 = 1_000_000;
 
     /// Checks looks every 100 ms at a node that is cut off after ten seconds. `look` returns the answer
     /// for a number of microseconds since then.
     fn judged(
         refuses_after: Option<u64>,
-        look: impl Fn(u64) -> CutOffLook,
+        look: impl Fn(u64) -> CutOffObservation,
     ) -> Result<(), Violation> {
         let refuses_after = refuses_after.map(Duration::from_secs);
-        let mut witness = CutOffObserver::new(CutOffLoginPolicy { refuses_after });
+        let mut observer = CutOffObserver::new(CutOffLoginPolicy { refuses_after });
         let cut_us = 10 * SECOND_US;
         (0..300).map(|number| number * SECOND_US / 10).try_for_each(|now_us| {
             let look = if now_us < cut_us { FINE } else { look(now_us - cut_us) };
-            witness.judge(look, now_us..=now_us)
+            observer.judge(look, now_us..=now_us)
         })
     }
 
-    fn true_look(refuses_after: Option<u64>, since_us: u64) -> CutOffLook {
+    fn true_look(refuses_after: Option<u64>, since_us: u64) -> CutOffObservation {
         let lasts_us = since_us.checked_sub(SECOND_US);
         let takes_logins =
             refuses_after.is_none_or(|max| lasts_us.is_none_or(|lasts| lasts < max * SECOND_US));
-        CutOffLook { lasts_us, is_told: since_us >= 6 * SECOND_US, takes_logins, ..CUT_OFF }
+        CutOffObservation { lasts_us, is_told: since_us >= 6 * SECOND_US, takes_logins, ..CUT_OFF }
     }
 
     #[test]
@@ -178,17 +178,18 @@ mod tests {
 
     #[test]
     fn a_node_that_says_something_else_does_not() {
-        let lies: [fn(u64) -> CutOffLook; 5] = [
-            |us| CutOffLook { lasts_us: None, ..true_look(Some(5), us) },
-            |us| CutOffLook { lasts_us: Some(us + 3 * SECOND_US), ..true_look(Some(5), us) },
-            |us| CutOffLook { is_told: false, ..true_look(Some(5), us) },
-            |us| CutOffLook { takes_logins: true, ..true_look(Some(5), us) },
-            |us| CutOffLook { takes_logins: false, ..true_look(Some(5), us) },
+        let lies: [fn(u64) -> CutOffObservation; 5] = [
+            |us| CutOffObservation { lasts_us: None, ..true_look(Some(5), us) },
+            |us| CutOffObservation { lasts_us: Some(us + 3 * SECOND_US), ..true_look(Some(5), us) },
+            |us| CutOffObservation { is_told: false, ..true_look(Some(5), us) },
+            |us| CutOffObservation { takes_logins: true, ..true_look(Some(5), us) },
+            |us| CutOffObservation { takes_logins: false, ..true_look(Some(5), us) },
         ];
         for (number, lie) in lies.into_iter().enumerate() {
             assert!(judged(Some(5), lie).is_err(), "lie {number}");
         }
-        let unasked = |us| CutOffLook { takes_logins: us < SECOND_US, ..true_look(None, us) };
+        let unasked =
+            |us| CutOffObservation { takes_logins: us < SECOND_US, ..true_look(None, us) };
         assert!(judged(None, unasked).is_err(), "logins are refused although no setting says so");
     }
 }

@@ -10,15 +10,15 @@ use crate::finish::{describe_cluster_state, read_back};
 use crate::form::form;
 use crate::links::{Links, Replication};
 use crate::operator::Operator;
+use crate::permissions::Permissions;
 use crate::property_client::PropertyClient;
 use crate::register_clients::{self, RegisterClient};
 use crate::rest::{RestConditions, come_to_rest, until_replicas_equal};
-use crate::rights::Rights;
 use crate::run_context::{ClientNumber, RunContext};
 use crate::settings::Settings;
 use crate::stage::{Stage, broken};
 use crate::upgrade::{try_new_things, use_new_things};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use crate::workload::LIVES_SECS;
 use parking_lot::Mutex;
 use quoit_core::{DeleteMode, ReplicatedStore, TransferLimits};
@@ -34,26 +34,27 @@ const REGISTER_CLIENT_COUNT: u64 = 3;
 
 /// Waits until an operator has completed its changes, after all faults were repaired.
 async fn until_done(
-    ground: &RunContext,
+    run_context: &RunContext,
     operator: Option<JoinHandle<()>>,
     of: &str,
 ) -> Result<(), Violation> {
     let Some(operator) = operator else { return Ok(()) };
     let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
-        let text = format!("changes of {of} come to no end:{}", describe_cluster_state(ground));
-        return Err(Violation::new(Fault::Unanswered, text));
+        let text =
+            format!("changes of {of} come to no end:{}", describe_cluster_state(run_context));
+        return Err(Violation::new(ViolationKind::Unanswered, text));
     };
     done.map_err(broken)
 }
 
 /// Starts all clients of a run.
-fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
+fn start_clients(run_context: &RunContext, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
     let cluster_count = settings.clusters_of(seed).len();
     let lull = Duration::from_micros(settings.tempo(seed).lull_us);
     // If there are several clusters, each client works with one of them.
     let ground_of = |number: u64| match cluster_count {
-        1 => ground.clone(),
-        count => ground.of_cluster(quoit_number::index(number) % count),
+        1 => run_context.clone(),
+        count => run_context.of_cluster(quoit_number::index(number) % count),
     };
     let clients = (1..=settings.client_count).map(|number| {
         let client =
@@ -68,7 +69,7 @@ fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<Joi
     let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
         .map(|number| {
             let of = (settings.register_count(seed), settings.register_timeouts_ms());
-            let client = RegisterClient::new(ClientNumber(number), seed, ground.clone(), of);
+            let client = RegisterClient::new(ClientNumber(number), seed, run_context.clone(), of);
             tokio::spawn(client.run(settings.operations()))
         });
     clients.chain(of_data_types).chain(of_registers).collect()
@@ -91,7 +92,7 @@ async fn until_repaired(
 
 /// Starts the changes of the buckets' properties of a run.
 fn start_changes_of_buckets<W>(
-    ground: &RunContext,
+    run_context: &RunContext,
     settings: &Settings,
     seed: u64,
     is_working: impl Fn() -> W,
@@ -101,11 +102,11 @@ where
 {
     let mut changes = Vec::new();
     if settings.has_replica_counts(seed) {
-        let operator = BucketOperator::new(seed, ground.clone(), settings.rots(seed));
+        let operator = BucketOperator::new(seed, run_context.clone(), settings.rots(seed));
         changes.push(tokio::spawn(operator.run(is_working())));
     }
     if settings.family == Some(Family::ReplicaCounts) {
-        let client = PropertyClient::new(seed, ground.clone());
+        let client = PropertyClient::new(seed, run_context.clone());
         changes.push(tokio::spawn(client.run(is_working())));
     }
     changes
@@ -113,51 +114,52 @@ where
 
 /// Drives a run with one cluster, from its formation to the last read.
 pub(crate) async fn drive(
-    ground: RunContext,
+    run_context: RunContext,
     settings: Settings,
     seed: u64,
     stage: Arc<Mutex<Stage>>,
     has_operator: bool,
 ) -> Result<(), Violation> {
-    form(&ground).await?;
+    form(&run_context).await?;
     let has_data_types = settings.has_data_types(seed);
     if has_data_types {
-        data_type_clients::create_types(&ground).await?;
+        data_type_clients::create_types(&run_context).await?;
     }
     if settings.has_registers(seed) {
-        register_clients::create_type(&ground).await?;
+        register_clients::create_type(&run_context).await?;
     }
-    let rights = settings.has_rights().then(|| Rights::new(seed));
-    if let Some(rights) = &rights {
-        rights.begin(&ground).await?;
+    let permissions = settings.has_permissions().then(|| Permissions::new(seed));
+    if let Some(permissions) = &permissions {
+        permissions.begin(&run_context).await?;
     }
     *stage.lock() = Stage::Work;
-    let clients = start_clients(&ground, &settings, seed);
-    let watched = rights.as_ref().map(|rights| rights.watch_all(seed, &ground, &stage));
+    let clients = start_clients(&run_context, &settings, seed);
+    let watched =
+        permissions.as_ref().map(|permissions| permissions.watch_all(seed, &run_context, &stage));
     let is_working = || {
         let stage = Arc::clone(&stage);
         move || *stage.lock() == Stage::Work
     };
     let operator = has_operator.then(|| {
-        let operator = Operator::new(seed, ground.clone(), settings.family);
+        let operator = Operator::new(seed, run_context.clone(), settings.family);
         tokio::spawn(operator.run(is_working()))
     });
-    let buckets = start_changes_of_buckets(&ground, &settings, seed, is_working);
+    let buckets = start_changes_of_buckets(&run_context, &settings, seed, is_working);
     let upgrades = settings
         .mixes_versions(seed)
-        .then(|| tokio::spawn(try_new_things(seed, ground.clone(), is_working())));
+        .then(|| tokio::spawn(try_new_things(seed, run_context.clone(), is_working())));
     until_repaired(clients, &stage).await?;
-    lift_limits(&ground).await;
-    until_done(&ground, operator, "members").await?;
+    lift_limits(&run_context).await;
+    until_done(&run_context, operator, "members").await?;
     for changes in buckets {
-        until_done(&ground, Some(changes), "buckets").await?;
+        until_done(&run_context, Some(changes), "buckets").await?;
     }
-    if let (Some(rights), Some(watched)) = (rights, watched) {
-        rights.come_to_rest(&ground, watched).await?;
+    if let (Some(permissions), Some(watched)) = (permissions, watched) {
+        permissions.come_to_rest(&run_context, watched).await?;
     }
     if let Some(upgrades) = upgrades {
         upgrades.await.map_err(broken)??;
-        use_new_things(&ground).await?;
+        use_new_things(&run_context).await?;
     }
     // A merge that reclaims an expired value's space stores a tombstone, which is reaped later.
     let keeps_tombstones =
@@ -167,27 +169,28 @@ pub(crate) async fn drive(
     }
     let conditions =
         RestConditions { has_exchanges: settings.has_exchanges(seed), keeps_tombstones };
-    come_to_rest(&ground, conditions).await?;
-    read_back(&ground).await?;
+    come_to_rest(&run_context, conditions).await?;
+    read_back(&run_context).await?;
     if has_data_types {
-        data_type_clients::read_back(&ground).await?;
+        data_type_clients::read_back(&run_context).await?;
     }
     if settings.has_registers(seed) {
-        register_clients::read_back(&ground).await?;
+        register_clients::read_back(&run_context).await?;
     }
     Ok(())
 }
 
 /// Drives a run with several clusters that replicate to one another, as [`drive`] does with one.
 pub(crate) async fn drive_clusters(
-    ground: RunContext,
+    run_context: RunContext,
     settings: Settings,
     seed: u64,
     (stage, has_operator): (Arc<Mutex<Stage>>, bool),
     replication: &Replication,
 ) -> Result<(), Violation> {
     let count = settings.clusters_of(seed).len();
-    let clusters: Vec<RunContext> = (0..count).map(|cluster| ground.of_cluster(cluster)).collect();
+    let clusters: Vec<RunContext> =
+        (0..count).map(|cluster| run_context.of_cluster(cluster)).collect();
     let has_data_types = settings.has_data_types(seed);
     for cluster in &clusters {
         form(cluster).await?;
@@ -200,15 +203,15 @@ pub(crate) async fn drive_clusters(
         let stage = Arc::clone(&stage);
         move || *stage.lock() == Stage::Work
     };
-    let links = Links::start(&ground, replication, seed, is_working.clone());
-    let clients = start_clients(&ground, &settings, seed);
+    let links = Links::start(&run_context, replication, seed, is_working.clone());
+    let clients = start_clients(&run_context, &settings, seed);
     let operator = has_operator.then(|| {
         let cluster = clusters[operated_cluster(seed, count)].clone();
         tokio::spawn(Operator::new(seed, cluster, settings.family).run(is_working))
     });
     until_repaired(clients, &stage).await?;
-    lift_limits(&ground).await;
-    until_done(&ground, operator, "members").await?;
+    lift_limits(&run_context).await;
+    until_done(&run_context, operator, "members").await?;
     // A comparison of clusters asks one node of each, and repairs by anti-entropy are not queued for
     // other clusters. So replicas within each cluster become equal first.
     if settings.has_exchanges(seed) {
@@ -216,7 +219,7 @@ pub(crate) async fn drive_clusters(
             until_replicas_equal(cluster).await;
         }
     }
-    links.come_together(seed, settings.has_exchanges(seed)).await?;
+    links.wait_until_converged(seed, settings.has_exchanges(seed)).await?;
     let conditions = RestConditions {
         has_exchanges: settings.has_exchanges(seed),
         keeps_tombstones: settings.delete_mode(seed) == DeleteMode::Keep,
@@ -234,8 +237,8 @@ pub(crate) async fn drive_clusters(
 }
 
 /// Raises the rate limits of transfers to the default, after all faults were repaired.
-async fn lift_limits(ground: &RunContext) {
-    for machine in ground.in_service() {
+async fn lift_limits(run_context: &RunContext) {
+    for machine in run_context.in_service() {
         let lift = |store: Arc<ReplicatedStore>| async move {
             store.transfers().set_limits(TransferLimits::default());
         };

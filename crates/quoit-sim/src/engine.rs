@@ -35,10 +35,11 @@ impl EngineKind {
     pub(crate) fn open(
         self,
         disk: FaultyDisk,
-        opening: Opening<'_>,
+        opening: EngineOpenOptions<'_>,
     ) -> Result<OpenedStore, StoreError> {
         let disk: Arc<dyn Disk> = Arc::new(disk);
-        let Opening { sizes, ring_size, entropy, last_opening, clock, execution } = opening;
+        let EngineOpenOptions { sizes, ring_size, entropy, last_opening, clock, execution } =
+            opening;
         match self {
             Self::Bitcask => {
                 let settings =
@@ -50,8 +51,11 @@ impl EngineKind {
                     OrderedSettings { last_opening, ring_size, ..OrderedSettings::new(entropy) };
                 // A simulated disk that is nearly full has a few thousand free bytes, so the engine reserves
                 // no space.
-                let of_tree =
-                    TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
+                let of_tree = TreeSettings {
+                    cache_bytes: 1 << 20,
+                    disk_free_bytes_min: 0,
+                    has_replicas: true,
+                };
                 let opened =
                     OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)?;
                 Ok(opened.into())
@@ -105,7 +109,7 @@ impl EngineSizes {
 }
 
 /// Arguments for opening an engine.
-pub(crate) struct Opening<'o> {
+pub(crate) struct EngineOpenOptions<'o> {
     pub(crate) sizes: EngineSizes,
     pub(crate) ring_size: RingSize,
     pub(crate) entropy: u64,
@@ -126,7 +130,7 @@ fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> Bi
         snapshot_interval_records: 100,
         // A simulated disk that is nearly full has a few thousand free bytes, so the engine reserves no
         // space.
-        kept_room_bytes: 0,
+        reserved_disk_bytes: 0,
         merge: MergeSettings {
             policy: if sizes.merges { MergePolicy::Always } else { MergePolicy::Never },
             small_file_threshold_bytes: 2_000,

@@ -3,7 +3,7 @@
 use crate::pausing::PausingStep;
 use crate::random::Random;
 use parking_lot::Mutex;
-use quoit_seam::{Execution, Next, Pace, Worker, WorkerHandle};
+use quoit_seam::{Execution, NextStep, Pace, Worker, WorkerHandle};
 use quoit_store::bitcask::{MERGE_WORKER, SNAPSHOT_WORKER};
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,10 +155,10 @@ async fn drive(
             }
         };
         match next {
-            Next::Done => return,
-            Next::Again => tokio::task::yield_now().await,
-            Next::WhenWoken => handle.woken.notified().await,
-            Next::AfterUs(us) => {
+            NextStep::Done => return,
+            NextStep::Again => tokio::task::yield_now().await,
+            NextStep::WhenWoken => handle.woken.notified().await,
+            NextStep::AfterUs(us) => {
                 let woken = handle.woken.notified();
                 // The next step is due in both cases: the time is up, or a call has woken the worker.
                 let _ = tokio::time::timeout(Duration::from_micros(us), woken).await;
@@ -168,9 +168,13 @@ async fn drive(
 }
 
 /// Makes a step, and lets the rest of the simulation continue while the step pauses.
-async fn step_with_pauses(worker: &Arc<dyn Worker>, handle: &TaskHandle, disk: &StepTimes) -> Next {
+async fn step_with_pauses(
+    worker: &Arc<dyn Worker>,
+    handle: &TaskHandle,
+    disk: &StepTimes,
+) -> NextStep {
     if handle.is_stopped() {
-        return Next::Done;
+        return NextStep::Done;
     }
     let mut step = PausingStep::begin(Arc::clone(worker));
     loop {
@@ -182,7 +186,7 @@ async fn step_with_pauses(worker: &Arc<dyn Worker>, handle: &TaskHandle, disk: &
         disk.pause().await;
         match handle.take_paused() {
             Some(paused) => step = paused,
-            None => return Next::Done,
+            None => return NextStep::Done,
         }
         drop(end);
         step.go_on();
@@ -218,9 +222,9 @@ mod tests {
     struct Sleeper(Mutex<Vec<Instant>>);
 
     impl Worker for Sleeper {
-        fn step(&self, _: &dyn Pace) -> Next {
+        fn step(&self, _: &dyn Pace) -> NextStep {
             self.0.lock().push(Instant::now());
-            Next::WhenWoken
+            NextStep::WhenWoken
         }
     }
 
@@ -265,13 +269,13 @@ mod tests {
     }
 
     impl Worker for Pauser {
-        fn step(&self, pace: &dyn Pace) -> Next {
+        fn step(&self, pace: &dyn Pace) -> NextStep {
             self.times.lock().push(Instant::now());
             self.hangs.iter().for_each(|disk| disk.set_hung(true));
             if pace.pause(1) {
                 self.times.lock().push(Instant::now());
             }
-            Next::WhenWoken
+            NextStep::WhenWoken
         }
     }
 

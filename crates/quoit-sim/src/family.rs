@@ -2,8 +2,8 @@
 //!
 //! A run has the family that was named on the command line, or else the one that its seed draws.
 
+use crate::fault_kind::FaultKind;
 use crate::random::Random;
-use crate::trouble::Trouble;
 use std::str::FromStr;
 
 /// A family of scenarios.
@@ -40,7 +40,7 @@ pub enum Family {
     Expiring,
     /// An operator grants and revokes a permission, and the network is cut for longer than in other
     /// families.
-    Rights,
+    Permissions,
     /// All machines lose their power at once, often while their disks are slow.
     Blackouts,
     /// Processes end only by a clean shutdown, and there is no anti-entropy. Hints and transfers alone
@@ -81,7 +81,7 @@ impl Family {
         Self::Clusters,
         Self::Registers,
         Self::Expiring,
-        Self::Rights,
+        Self::Permissions,
         Self::Blackouts,
         Self::WithoutExchanges,
         Self::Members,
@@ -110,7 +110,7 @@ impl Family {
             Self::Clusters => "clusters",
             Self::Registers => "registers",
             Self::Expiring => "expiring",
-            Self::Rights => "rights",
+            Self::Permissions => "rights",
             Self::Blackouts => "blackouts",
             Self::WithoutExchanges => "without-exchanges",
             Self::Members => "members",
@@ -136,7 +136,7 @@ impl Family {
         (Self::Clusters, 10),
         (Self::Registers, 4),
         (Self::Expiring, 4),
-        (Self::Rights, 4),
+        (Self::Permissions, 4),
         (Self::Blackouts, 8),
         (Self::WithoutExchanges, 8),
         (Self::Members, 8),
@@ -179,33 +179,39 @@ impl Family {
     }
 
     /// Kinds of faults that each run of the family has.
-    pub(crate) const fn troubles(self) -> &'static [Trouble] {
+    pub(crate) const fn fault_kinds(self) -> &'static [FaultKind] {
         match self {
-            Self::HungDisks => &[Trouble::HungDisk],
-            Self::CleanStops => &[Trouble::CleanStop],
-            Self::ReplicaCounts => {
-                &[Trouble::CleanStop, Trouble::Partition, Trouble::OneWay, Trouble::SlowNetwork]
-            }
-            Self::Rights => &[Trouble::LongCut],
-            Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
-            Self::Blackouts => &[Trouble::Blackout, Trouble::SlowDisk],
-            Self::WithoutExchanges => &[
-                Trouble::Partition,
-                Trouble::LongStop,
-                Trouble::OneWay,
-                Trouble::LongOneWay,
-                Trouble::FullDisk,
-                Trouble::SlowDisk,
+            Self::HungDisks => &[FaultKind::HungDisk],
+            Self::CleanStops => &[FaultKind::CleanStop],
+            Self::ReplicaCounts => &[
+                FaultKind::CleanStop,
+                FaultKind::Partition,
+                FaultKind::OneWay,
+                FaultKind::SlowNetwork,
             ],
-            Self::Members => {
-                &[Trouble::SlowNetwork, Trouble::Partition, Trouble::OneWay, Trouble::SlowDisk]
-            }
-            Self::Lull => &[Trouble::LongStop, Trouble::Partition, Trouble::Process],
-            Self::WrongStarts => &[Trouble::WrongStart],
-            Self::Innostore => &[Trouble::Blackout, Trouble::HungDisk, Trouble::CleanStop],
-            Self::WipedDirectories => &[Trouble::Process, Trouble::Partition],
+            Self::Permissions => &[FaultKind::LongCut],
+            Self::PassedOnOnce => &[FaultKind::Stall, FaultKind::Partition],
+            Self::Blackouts => &[FaultKind::Blackout, FaultKind::SlowDisk],
+            Self::WithoutExchanges => &[
+                FaultKind::Partition,
+                FaultKind::LongStop,
+                FaultKind::OneWay,
+                FaultKind::LongOneWay,
+                FaultKind::FullDisk,
+                FaultKind::SlowDisk,
+            ],
+            Self::Members => &[
+                FaultKind::SlowNetwork,
+                FaultKind::Partition,
+                FaultKind::OneWay,
+                FaultKind::SlowDisk,
+            ],
+            Self::Lull => &[FaultKind::LongStop, FaultKind::Partition, FaultKind::Process],
+            Self::WrongStarts => &[FaultKind::WrongStart],
+            Self::Innostore => &[FaultKind::Blackout, FaultKind::HungDisk, FaultKind::CleanStop],
+            Self::WipedDirectories => &[FaultKind::Process, FaultKind::Partition],
             Self::Registers => {
-                &[Trouble::SlowNetwork, Trouble::Stall, Trouble::LongStall, Trouble::OneWay]
+                &[FaultKind::SlowNetwork, FaultKind::Stall, FaultKind::LongStall, FaultKind::OneWay]
             }
             Self::General
             | Self::LostFiles

@@ -2,13 +2,13 @@
 
 use crate::contents::{Contents, merged};
 use crate::history::{Entry, Found, KeyNumber, Reader};
-use crate::machine::{Asked, Machine};
-use crate::names::Name;
+use crate::machine::{Machine, RequestOutcome};
+use crate::names::RecordName;
 use crate::policy::Policy;
 use crate::requests::{self, Quorums};
 use crate::run_context::RunContext;
 use crate::value::{Events, found_in_object};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::object::Object;
@@ -31,45 +31,45 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 ///
 /// When a request still fails after 30 s, a listing or query differs from the reads, or replicas differ.
-pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
-    for machine in &ground.in_service() {
-        let found = read_all(ground, machine).await?;
-        check_listings(ground, machine, &found).await?;
-        check_entries(ground, machine, &found).await?;
+pub async fn read_back(run_context: &RunContext) -> Result<(), Violation> {
+    for machine in &run_context.in_service() {
+        let found = read_all(run_context, machine).await?;
+        check_listings(run_context, machine, &found).await?;
+        check_entries(run_context, machine, &found).await?;
     }
     tokio::time::sleep(REPAIR_PAUSE).await;
-    let contents = look_inside(ground)?;
-    for key in keys(ground) {
-        let object = merged(&contents, key, ground.policy(key));
-        ground.note_read(key, Reader::Union, ground.time.now_us(), object.as_ref());
+    let contents = look_inside(run_context)?;
+    for key in keys(run_context) {
+        let object = merged(&contents, key, run_context.policy(key));
+        run_context.note_read(key, Reader::Union, run_context.time.now_us(), object.as_ref());
     }
-    if ground.history.lock().hardships.is_disk_damaged {
+    if run_context.history.lock().hardships.is_disk_damaged {
         return Ok(());
     }
-    keys(ground).try_for_each(|key| check_replicas(ground, key, &contents))
+    keys(run_context).try_for_each(|key| check_replicas(run_context, key, &contents))
 }
 
-pub(crate) fn keys(ground: &RunContext) -> impl Iterator<Item = KeyNumber> + use<> {
-    ground.history.lock().key_numbers()
+pub(crate) fn keys(run_context: &RunContext) -> impl Iterator<Item = KeyNumber> + use<> {
+    run_context.history.lock().key_numbers()
 }
 
 /// Returns the policies of the run's keys.
-fn policies(ground: &RunContext) -> BTreeSet<Policy> {
-    ground.history.lock().keys.iter().copied().collect()
+fn policies(run_context: &RunContext) -> BTreeSet<Policy> {
+    run_context.history.lock().keys.iter().copied().collect()
 }
 
 /// Reads every key at a node, from all primaries.
 async fn read_all(
-    ground: &RunContext,
+    run_context: &RunContext,
     machine: &Machine,
 ) -> Result<BTreeMap<KeyNumber, Vec<Found>>, Violation> {
     let mut all = BTreeMap::new();
-    for key in keys(ground) {
+    for key in keys(run_context) {
         let mut attempt_count = 0;
         let read = || {
             attempt_count += 1;
             // A damaged copy answers with an error until a client writes the key again.
-            let is_damaged = ground.history.lock().hardships.is_disk_damaged;
+            let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
             let majority = Quorums::strict(2_000);
             let quorums = match attempt_count {
                 6..=10 if is_damaged => majority,
@@ -77,27 +77,27 @@ async fn read_all(
                 11.. if is_damaged => Quorums { copies: Quorum::One, ..majority },
                 _ => Quorums::all(2_000),
             };
-            ground.read(machine, key, Reader::Final, quorums)
+            run_context.read(machine, key, Reader::Final, quorums)
         };
         let what = format!("read k{} at {}", key.0, machine.name);
-        let (number, _) = insist(ground, &what, read).await?;
-        all.insert(key, ground.history.lock().reads[number.0 as usize].found.clone());
+        let (number, _) = retry_until_success(run_context, &what, read).await?;
+        all.insert(key, run_context.history.lock().reads[number.0 as usize].found.clone());
     }
     Ok(all)
 }
 
 /// Compares the listings of a node with its reads.
 async fn check_listings(
-    ground: &RunContext,
+    run_context: &RunContext,
     machine: &Machine,
     found: &BTreeMap<KeyNumber, Vec<Found>>,
 ) -> Result<(), Violation> {
-    for policy in policies(ground) {
+    for policy in policies(run_context) {
         let list =
             || async { answer(machine.ask(move |store| requests::list_keys(store, policy)).await) };
-        let listed = insist(ground, &format!("list {policy:?}"), list).await?;
+        let listed = retry_until_success(run_context, &format!("list {policy:?}"), list).await?;
         let is_value = |found: &Found| matches!(found, Found::Value(_));
-        let of_policy = found.iter().filter(|(key, _)| ground.policy(**key) == policy);
+        let of_policy = found.iter().filter(|(key, _)| run_context.policy(**key) == policy);
         let is_complete = of_policy
             .clone()
             .filter(|(_, found)| found.iter().any(is_value))
@@ -106,28 +106,28 @@ async fn check_listings(
         let there: Vec<_> = of_policy.filter(|(_, found)| !found.is_empty()).collect();
         // It may also show a key whose value has expired.
         let has_expiring = |key: &KeyNumber| {
-            let history = ground.history.lock();
+            let history = run_context.history.lock();
             history.writes_of(*key).any(|(_, write)| write.expires_us.is_some())
         };
         // A record that could not be read because of a damaged disk may have been repaired meanwhile.
         let is_found_since = |key: &KeyNumber| {
-            let is_damaged = ground.history.lock().hardships.is_disk_damaged;
+            let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
             let has_it = |contents: &Contents| contents.objects.contains_key(key);
-            is_damaged && contents_of_all(ground).is_ok_and(|all| all.iter().any(has_it))
+            is_damaged && contents_of_all(run_context).is_ok_and(|all| all.iter().any(has_it))
         };
         let is_true = listed.iter().all(|key| {
             there.iter().any(|(there, _)| *there == key) || has_expiring(key) || is_found_since(key)
         });
         if !(is_complete && is_true) {
-            let contents = contents_of_all(ground)?;
-            let of_policy = keys(ground).filter(|key| ground.policy(*key) == policy);
-            let held = of_policy.map(|key| (key, describe_copies(ground, &contents, key)));
+            let contents = contents_of_all(run_context)?;
+            let of_policy = keys(run_context).filter(|key| run_context.policy(*key) == policy);
+            let held = of_policy.map(|key| (key, describe_copies(run_context, &contents, key)));
             let text = format!(
                 "{} lists {listed:?} of {policy:?}, and reads found {there:?}; {:?}",
                 machine.name,
                 held.collect::<Vec<_>>(),
             );
-            return Err(Violation::new(Fault::WrongListing, text));
+            return Err(Violation::new(ViolationKind::WrongListing, text));
         }
     }
     Ok(())
@@ -135,20 +135,20 @@ async fn check_listings(
 
 /// Compares the index queries of a node with its reads and with the contents of all nodes.
 async fn check_entries(
-    ground: &RunContext,
+    run_context: &RunContext,
     machine: &Machine,
     found: &BTreeMap<KeyNumber, Vec<Found>>,
 ) -> Result<(), Violation> {
-    let contents = contents_of_all(ground)?;
-    let is_damaged = ground.history.lock().hardships.is_disk_damaged;
-    let makes_entry = |write| ground.history.lock().makes_entry(write);
-    for policy in policies(ground) {
+    let contents = contents_of_all(run_context)?;
+    let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
+    let makes_entry = |write| run_context.history.lock().makes_entry(write);
+    for policy in policies(run_context) {
         let list = || async {
             let list = move |store| requests::list_entries(store, policy, true);
             answer(machine.ask(list).await)
         };
-        let listed = insist(ground, &format!("query {policy:?}"), list).await?;
-        let of_policy = found.iter().filter(|(key, _)| ground.policy(**key) == policy);
+        let listed = retry_until_success(run_context, &format!("query {policy:?}"), list).await?;
+        let of_policy = found.iter().filter(|(key, _)| run_context.policy(**key) == policy);
         let is_complete = of_policy.clone().all(|(key, found)| {
             found.iter().all(|each| match each {
                 Found::Value(write) if makes_entry(*write) => listed.contains(&(*write, *key)),
@@ -171,18 +171,20 @@ async fn check_entries(
                 "{} finds {listed:?} of {policy:?}, and reads found {there:?}",
                 machine.name
             );
-            return Err(Violation::new(Fault::WrongListing, text));
+            return Err(Violation::new(ViolationKind::WrongListing, text));
         }
     }
     Ok(())
 }
 
 /// Returns the contents of all nodes, and adds their digests to the story.
-fn look_inside(ground: &RunContext) -> Result<Vec<Contents>, Violation> {
-    let all = contents_of_all(ground)?;
-    for (machine, contents) in ground.in_service().iter().zip(&all) {
+fn look_inside(run_context: &RunContext) -> Result<Vec<Contents>, Violation> {
+    let all = contents_of_all(run_context)?;
+    for (machine, contents) in run_context.in_service().iter().zip(&all) {
         let (count, digest) = (contents.objects.len(), contents.digest);
-        ground.trace.note(&machine.name, &format!("holds {count} records, digest {digest:016x}"));
+        run_context
+            .trace
+            .note(&machine.name, &format!("holds {count} records, digest {digest:016x}"));
     }
     Ok(all)
 }
@@ -192,24 +194,24 @@ fn look_inside(ground: &RunContext) -> Result<Vec<Contents>, Violation> {
 /// # Errors
 ///
 /// When a node is down, or its engine can't be read.
-pub(crate) fn contents_of_all(ground: &RunContext) -> Result<Vec<Contents>, Violation> {
+pub(crate) fn contents_of_all(run_context: &RunContext) -> Result<Vec<Contents>, Violation> {
     let look = |machine: &Arc<Machine>| {
-        let broken = |text: String| Violation::new(Fault::Broken, text);
+        let broken = |text: String| Violation::new(ViolationKind::Broken, text);
         let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
         Contents::of(&store)
             .map_err(|error| broken(format!("{} can't be read: {error}", machine.name)))
     };
-    ground.in_service().iter().map(look).collect()
+    run_context.in_service().iter().map(look).collect()
 }
 
 /// Compares the copies of a key on its primaries.
 pub(crate) fn check_replicas(
-    ground: &RunContext,
+    run_context: &RunContext,
     key: KeyNumber,
     contents: &[Contents],
 ) -> Result<(), Violation> {
-    let name = Name::of(key, ground.policy(key));
-    let machines = ground.in_service();
+    let name = RecordName::of(key, run_context.policy(key));
+    let machines = run_context.in_service();
     let store = machines.iter().find_map(|machine| machine.store());
     let primaries = store.map(|store| primaries(&store, &name)).unwrap_or_default();
     let held = machines.iter().zip(contents).filter_map(|(machine, contents)| {
@@ -229,23 +231,24 @@ pub(crate) fn check_replicas(
         primaries.contains(&id)
     });
     let names: Vec<&str> = names.map(|machine| machine.name.as_str()).collect();
-    let text = format!("key {} of {names:?}: {}", key.0, describe_copies(ground, contents, key));
-    Err(Violation::new(Fault::Diverged, text))
+    let text =
+        format!("key {} of {names:?}: {}", key.0, describe_copies(run_context, contents, key));
+    Err(Violation::new(ViolationKind::Diverged, text))
 }
 
 /// Returns the primaries of a key in the newest layout that a node knows.
-pub(crate) fn primaries(store: &ReplicatedStore, name: &Name) -> BTreeSet<NodeId> {
+pub(crate) fn primaries(store: &ReplicatedStore, name: &RecordName) -> BTreeSet<NodeId> {
     let state = store.control().read();
     name.primaries(state.layouts().newest(), state.ring_size(), name.n_val(&state))
 }
 
 /// Describes the copies of a key on all nodes in service.
 pub(crate) fn describe_copies(
-    ground: &RunContext,
+    run_context: &RunContext,
     contents: &[Contents],
     key: KeyNumber,
 ) -> String {
-    let machines = ground.in_service();
+    let machines = run_context.in_service();
     let words = machines.iter().zip(contents).map(|(machine, contents)| {
         let object = contents.objects.get(&key);
         format!("{} holds {:?}", machine.name, found_in_object(object, Events::CountEach))
@@ -254,8 +257,8 @@ pub(crate) fn describe_copies(
 }
 
 /// Describes the members, layouts and transfers that each node in service knows.
-pub(crate) fn describe_cluster_state(ground: &RunContext) -> String {
-    let known = ground.in_service().into_iter().filter_map(|machine| {
+pub(crate) fn describe_cluster_state(run_context: &RunContext) -> String {
+    let known = run_context.in_service().into_iter().filter_map(|machine| {
         let store = machine.store()?;
         let state = store.control().read();
         let members = state.members().iter().map(|of| format!("{} {:?}", of.name, of.status));
@@ -273,10 +276,10 @@ pub(crate) fn describe_cluster_state(ground: &RunContext) -> String {
 /// # Errors
 ///
 /// The error of the node in words, or that no node answered.
-pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
+pub fn answer<T, E: fmt::Display>(asked: RequestOutcome<Result<T, E>>) -> Result<T, String> {
     match asked {
-        Asked::Answer(answer) => answer.map_err(|error| error.to_string()),
-        Asked::NoNode | Asked::Lost => Err("nobody there".to_owned()),
+        RequestOutcome::Answer(answer) => answer.map_err(|error| error.to_string()),
+        RequestOutcome::NoNode | RequestOutcome::Lost => Err("nobody there".to_owned()),
     }
 }
 
@@ -285,24 +288,24 @@ pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, Strin
 /// # Errors
 ///
 /// When the attempt still fails after 30 s.
-pub async fn insist<T, F>(
-    ground: &RunContext,
+pub async fn retry_until_success<T, F>(
+    run_context: &RunContext,
     what: &str,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, Violation>
 where
     F: Future<Output = Result<T, String>>,
 {
-    let give_up_us = ground.time.now_us() + quoit_number::saturating_u64(RECOVERY.as_micros());
+    let give_up_us = run_context.time.now_us() + quoit_number::saturating_u64(RECOVERY.as_micros());
     loop {
         let failure = match attempt().await {
             Ok(done) => return Ok(done),
             Err(failure) => failure,
         };
-        ground.trace.note("run", &format!("{what} -> {failure}"));
-        if ground.time.now_us() > give_up_us {
+        run_context.trace.note("run", &format!("{what} -> {failure}"));
+        if run_context.time.now_us() > give_up_us {
             let text = format!("{what} still fails: {failure}");
-            return Err(Violation::new(Fault::Unanswered, text));
+            return Err(Violation::new(ViolationKind::Unanswered, text));
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }

@@ -2,7 +2,7 @@
 //! bucket types of the run.
 
 use crate::boot::NODE_PORT;
-use crate::finish::{answer, insist};
+use crate::finish::{answer, retry_until_success};
 use crate::machine::Machine;
 use crate::names::{bucket_type, props};
 use crate::policy::Policy;
@@ -17,25 +17,25 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When a step does not succeed in time, although no fault has happened yet.
-pub async fn form(ground: &RunContext) -> Result<(), Violation> {
-    let machines = ground.in_service();
+pub async fn form(run_context: &RunContext) -> Result<(), Violation> {
+    let machines = run_context.in_service();
     let first = &machines[0];
     for machine in &machines[1..] {
         let address = format!("{}:{NODE_PORT}", first.name);
         let join = || join(machine, address.clone());
-        insist(ground, &format!("join of {}", machine.name), join).await?;
+        retry_until_success(run_context, &format!("join of {}", machine.name), join).await?;
     }
     if machines.len() > 1 {
-        insist(ground, "commit of the joins", || commit(first)).await?;
+        retry_until_success(run_context, "commit of the joins", || commit(first)).await?;
     }
     for machine in &machines {
         let settle = || settle(machine, machines.len());
-        insist(ground, &format!("settling of {}", machine.name), settle).await?;
+        retry_until_success(run_context, &format!("settling of {}", machine.name), settle).await?;
     }
     for policy in Policy::TYPED {
-        let n_val = ground.history.lock().replica_counts.initial(policy);
+        let n_val = run_context.history.lock().replica_counts.initial(policy);
         let create = || create_type(first, policy, props(policy, n_val));
-        insist(ground, &format!("create {policy:?}"), create).await?;
+        retry_until_success(run_context, &format!("create {policy:?}"), create).await?;
     }
     Ok(())
 }

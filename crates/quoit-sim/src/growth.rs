@@ -4,7 +4,7 @@
 //! that a small world needs, with a margin, so that a short run finds a collection that grows.
 
 use crate::machine::Machine;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use std::ops::Range;
 
 /// Maximum number of open calls to one other node: for four clients and background work.
@@ -31,7 +31,7 @@ pub fn check_growth(machine: &Machine) -> Result<(), Violation> {
         None => Ok(()),
         Some(BoundedCollection { what, size, size_max }) => {
             let text = format!("{} has {size} {what}, and {size_max} would do", machine.name);
-            Err(Violation::new(Fault::Grows, text))
+            Err(Violation::new(ViolationKind::Grows, text))
         }
     }
 }
@@ -104,7 +104,7 @@ pub fn open_calls(machine: &Machine) -> u32 {
 mod tests {
     use super::*;
     use crate::disks::Disks;
-    use crate::machine::{MachineRole, Use};
+    use crate::machine::{MachineRole, MachineUse};
     use crate::random::Random;
     use crate::time::SimTime;
     use quoit_seam::Disk;
@@ -113,7 +113,7 @@ mod tests {
     fn what_has_piled_up_is_told_with_its_bound() {
         let disks = Disks::new(&mut Random::new(1, "disk", 0));
         let hints = disks.hints.clone();
-        let role = MachineRole { cluster: 0, used: Use::InService };
+        let role = MachineRole { cluster: 0, used: MachineUse::InService };
         let machine = Machine::new(0, role, disks, &SimTime::default());
         assert_eq!(check_growth(&machine), Ok(()));
         let file = hints.open("hints", true).expect("there is room");

@@ -153,7 +153,7 @@ pub struct Read {
 
 /// Result of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListingResult {
     /// Keys of the bucket. A foreign key is listed as a number that no key has.
     Keys(Vec<KeyNumber>),
     /// Names of the buckets of the bucket type.
@@ -174,7 +174,7 @@ pub struct Listing {
     /// Time at which the last part of the answer came.
     pub end_us: u64,
     /// Result of the listing.
-    pub listed: Listed,
+    pub listed: ListingResult,
     /// Keys that all nodes which may have been asked held before and after the listing.
     pub there: BTreeSet<KeyNumber>,
     /// Index entries that all these nodes held before and after the listing.
@@ -195,7 +195,7 @@ pub struct FaultRecord {
     pub files_lost_us: Vec<u64>,
     /// The times among these at which the node could not notice its loss: its disk was damaged, or had an
     /// older copy.
-    pub lost_unnoticed_us: Vec<u64>,
+    pub unnoticed_losses_us: Vec<u64>,
     /// Times of faults that may keep a node from answering, with the indexes of their machines.
     pub disturbances: Vec<(u64, usize)>,
     /// Times at which machines were destroyed with their disks.
@@ -216,7 +216,7 @@ pub(crate) struct ValueHolders {
     /// The processes.
     pub(crate) processes: BTreeSet<ProcessNumber>,
     /// First bytes of the stored value.
-    pub(crate) telling: Bytes,
+    pub(crate) value_prefix: Bytes,
 }
 
 /// The history of a run: all requests on plain keys, and the faults.
@@ -349,7 +349,7 @@ impl History {
 
     /// True if a write was acknowledged and has to survive all faults of the run.
     #[must_use]
-    pub fn is_firm(&self, write: &Write) -> bool {
+    pub fn must_survive(&self, write: &Write) -> bool {
         let hardships = &self.hardships;
         let came_after = |times_us: &[u64]| times_us.iter().any(|at_us| *at_us >= write.start_us);
         let lost_power = came_after(&hardships.power_losses_us);

@@ -11,7 +11,7 @@
 //!   applies and repairs them.
 //! - `client`, `data_type_clients` and `register_clients` send requests and record them in histories.
 //! - `check`, `data_types::check` and `registers::check` judge the histories after the run.
-//! - `looks`, `copies`, `growth` and `modelled_engine` look into the nodes during the run; `rest` and
+//! - `store_checks`, `copies`, `growth` and `modelled_engine` look into the nodes during the run; `rest` and
 //!   `finish` do so at its end.
 //!
 //! The crate has no code of the store itself, and nothing in it is released. Only its own program calls
@@ -47,6 +47,7 @@ mod engine;
 mod engine_model;
 mod execution;
 mod family;
+mod fault_kind;
 mod faults;
 mod finish;
 mod form;
@@ -55,7 +56,6 @@ mod history;
 mod links;
 mod listing;
 mod logs;
-mod looks;
 mod losses;
 mod machine;
 mod majorities;
@@ -65,6 +65,7 @@ mod network;
 mod operator;
 mod orders;
 mod pausing;
+mod permissions;
 mod policy;
 mod process;
 mod property_client;
@@ -74,16 +75,15 @@ mod registers;
 mod replica_counts;
 mod requests;
 mod rest;
-mod rights;
 mod run;
 mod run_context;
 mod settings;
 mod stage;
+mod store_checks;
 mod store_snapshot;
 mod store_starts;
 mod time;
 mod trace;
-mod trouble;
 mod upgrade;
 mod value;
 mod versions;
@@ -94,4 +94,4 @@ pub use family::Family;
 pub use run::{Report, run};
 pub use settings::Settings;
 pub use trace::Trace;
-pub use violation::{Fault, Violation};
+pub use violation::{Violation, ViolationKind};

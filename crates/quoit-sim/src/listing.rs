@@ -5,9 +5,9 @@
 //! after the listing. The listing has to show each record that all these nodes hold at both times.
 
 use crate::contents::Contents;
-use crate::history::{Entry, KeyNumber, Listed, Listing};
-use crate::machine::{Asked, Machine};
-use crate::names::Name;
+use crate::history::{Entry, KeyNumber, Listing, ListingResult};
+use crate::machine::{Machine, RequestOutcome};
+use crate::names::RecordName;
 use crate::policy::Policy;
 use crate::requests;
 use crate::run_context::RunContext;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Records that a listing which begins or ends now has to show.
-struct Look {
+struct ListedRecords {
     /// Machines whose nodes may be asked for a key, with the number of their last start.
     asked: BTreeMap<KeyNumber, BTreeSet<(usize, u64)>>,
     /// Keys of which all these nodes, if they run, hold a value.
@@ -34,15 +34,16 @@ impl RunContext {
     /// Lists a policy's keys and buckets at a machine's node, queries its index, and records the results.
     /// Returns a description for the trace.
     pub async fn list(&self, machine: &Machine, policy: Policy) -> String {
-        let keys =
-            move |store| async move { requests::list_keys(store, policy).await.map(Listed::Keys) };
+        let keys = move |store| async move {
+            requests::list_keys(store, policy).await.map(ListingResult::Keys)
+        };
         let buckets = move |store| async move {
-            requests::list_buckets(store, policy).await.map(Listed::Buckets)
+            requests::list_buckets(store, policy).await.map(ListingResult::Buckets)
         };
         let of_keys = self.list_once(machine, policy, keys).await;
         let entries = move |sorted| {
             move |store| async move {
-                requests::list_entries(store, policy, sorted).await.map(Listed::Entries)
+                requests::list_entries(store, policy, sorted).await.map(ListingResult::Entries)
             }
         };
         let of_buckets = self.list_once(machine, policy, buckets).await;
@@ -54,19 +55,19 @@ impl RunContext {
     async fn list_once<A, F>(&self, machine: &Machine, policy: Policy, ask: A) -> String
     where
         A: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
-        F: Future<Output = Result<Listed, RequestError>> + Send + 'static,
+        F: Future<Output = Result<ListingResult, RequestError>> + Send + 'static,
     {
         let (before, start_us) = (self.look(machine, policy), self.time.now_us());
         let listed = match timeout(PATIENCE, machine.ask(ask)).await {
-            Ok(Asked::Answer(Ok(listed))) => listed,
-            Ok(Asked::Answer(Err(fault))) => return fault.to_string(),
-            Ok(Asked::NoNode | Asked::Lost) => return "nobody there".to_owned(),
+            Ok(RequestOutcome::Answer(Ok(listed))) => listed,
+            Ok(RequestOutcome::Answer(Err(fault))) => return fault.to_string(),
+            Ok(RequestOutcome::NoNode | RequestOutcome::Lost) => return "nobody there".to_owned(),
             Err(_) => return "no answer".to_owned(),
         };
         let text = match &listed {
-            Listed::Keys(keys) => format!("{} keys", keys.len()),
-            Listed::Buckets(buckets) => format!("{} buckets", buckets.len()),
-            Listed::Entries(entries) => format!("{} entries", entries.len()),
+            ListingResult::Keys(keys) => format!("{} keys", keys.len()),
+            ListingResult::Buckets(buckets) => format!("{} buckets", buckets.len()),
+            ListingResult::Entries(entries) => format!("{} entries", entries.len()),
         };
         let (there, entries_there) = match (before, self.look(machine, policy)) {
             (Some(before), Some(after)) => there_throughout(&before, &after),
@@ -79,7 +80,7 @@ impl RunContext {
     }
 
     /// Returns what a listing at a node has to show now; `None` if the node does not run.
-    fn look(&self, machine: &Machine, policy: Policy) -> Option<Look> {
+    fn look(&self, machine: &Machine, policy: Policy) -> Option<ListedRecords> {
         let store = machine.store()?;
         let keys = self.keys_of(policy);
         let asked: BTreeMap<_, _> =
@@ -108,7 +109,7 @@ impl RunContext {
             entries.reduce(|one, other| &one & &other).unwrap_or_default()
         };
         let entries = asked.keys().flat_map(entries_of).collect();
-        Some(Look { asked, held, entries })
+        Some(ListedRecords { asked, held, entries })
     }
 
     fn keys_of(&self, policy: Policy) -> Vec<KeyNumber> {
@@ -124,7 +125,7 @@ impl RunContext {
         key: KeyNumber,
         policy: Policy,
     ) -> BTreeSet<(usize, u64)> {
-        let name = Name::of(key, policy);
+        let name = RecordName::of(key, policy);
         let state = store.control().read();
         let ring_size = state.ring_size();
         let layout = state.layouts().for_reads(name.partition(ring_size));
@@ -143,7 +144,10 @@ impl RunContext {
 /// Returns the keys and entries that were held from the first look to the second. If a node that may be
 /// asked for a key has started in between, the key is left out: the node may have been asked before it
 /// got the record.
-fn there_throughout(before: &Look, after: &Look) -> (BTreeSet<KeyNumber>, BTreeSet<Entry>) {
+fn there_throughout(
+    before: &ListedRecords,
+    after: &ListedRecords,
+) -> (BTreeSet<KeyNumber>, BTreeSet<Entry>) {
     let ran_throughout = |key: &KeyNumber| {
         let boots: BTreeMap<usize, u64> = before.asked[key].iter().copied().collect();
         after.asked[key]

@@ -10,21 +10,21 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Runs `work` and records the log lines of Quoit's own code in the trace, each at the machine whose host
 /// logs it.
 pub fn traced<T>(trace: &Trace, level: Level, work: impl FnOnce() -> T) -> T {
-    let notes = Notes { trace: trace.clone(), level, places: Mutex::default() };
+    let notes = TraceSubscriber { trace: trace.clone(), level, places: Mutex::default() };
     tracing::subscriber::with_default(notes, work)
 }
 
 /// A `tracing` subscriber that records events in a trace. It uses the spans of machines only for the
 /// machine's name; the simulation opens one for each machine and step of time.
-struct Notes {
+struct TraceSubscriber {
     trace: Trace,
     level: Level,
-    places: Mutex<Places>,
+    places: Mutex<MachineSpans>,
 }
 
 /// Machines by their spans.
 #[derive(Default)]
-struct Places {
+struct MachineSpans {
     /// Names of the machines that have had a span. The id of a span is the index of its machine's name
     /// plus one.
     names: Vec<String>,
@@ -32,7 +32,7 @@ struct Places {
     entered: Vec<Id>,
 }
 
-impl Places {
+impl MachineSpans {
     /// Returns the id of all spans of a machine.
     fn id_of(&mut self, name: &str) -> Id {
         let place = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -51,9 +51,9 @@ impl Places {
 
 /// Text of an event's fields.
 #[derive(Default)]
-struct Words(String);
+struct EventText(String);
 
-impl Visit for Words {
+impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let result = match field.name() {
             "message" => write!(self.0, "{value:?}"),
@@ -65,7 +65,7 @@ impl Visit for Words {
 
 /// Finds the name of a machine among the fields of a span.
 struct MachineName<'p> {
-    places: &'p mut Places,
+    places: &'p mut MachineSpans,
     found: Option<Id>,
 }
 
@@ -79,7 +79,7 @@ impl Visit for MachineName<'_> {
     fn record_debug(&mut self, _field: &Field, _value: &dyn Debug) {}
 }
 
-impl Subscriber for Notes {
+impl Subscriber for TraceSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         match metadata.is_span() {
             true => metadata.target().starts_with("turmoil"),
@@ -99,7 +99,7 @@ impl Subscriber for Notes {
     fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut words = Words::default();
+        let mut words = EventText::default();
         event.record(&mut words);
         let level = event.metadata().level().as_str().to_lowercase();
         let places = self.places.lock();

@@ -43,12 +43,12 @@ pub struct Machine {
     stop_requested: Notify,
     state: Mutex<State>,
     /// Requests of clients that the process is working on.
-    in_hand: Mutex<JoinSet<()>>,
+    requests_in_progress: Mutex<JoinSet<()>>,
 }
 
 /// Role of a machine in the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum MachineUse {
     /// The machine is switched off and can be taken into service.
     Spare,
     /// A node runs on the machine, or should.
@@ -58,10 +58,10 @@ pub enum Use {
 }
 
 struct State {
-    used: Use,
+    used: MachineUse,
     versions: VersionRange,
     disks: Disks,
-    door: Option<NodeAccess>,
+    node_access: Option<NodeAccess>,
     /// Access of operators to the running process, also before it serves clients.
     operators: Option<mpsc::UnboundedSender<Call>>,
     /// Store of the running process. It answers other nodes before it serves clients, and while it stops.
@@ -94,12 +94,12 @@ pub struct MachineRole {
     /// Number of the cluster.
     pub cluster: usize,
     /// Use at the start.
-    pub used: Use,
+    pub used: MachineUse,
 }
 
 /// Outcome of a client's request to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked<T> {
+pub enum RequestOutcome<T> {
     /// No node was running.
     NoNode,
     /// The node ended before it answered.
@@ -123,12 +123,12 @@ impl Machine {
             boot_count: AtomicU64::new(0),
             power_loss_count: AtomicU64::new(0),
             stop_requested: Notify::new(),
-            in_hand: Mutex::default(),
+            requests_in_progress: Mutex::default(),
             state: Mutex::new(State {
                 used,
                 versions,
                 disks,
-                door: None,
+                node_access: None,
                 operators: None,
                 running_store: None,
                 is_stalled: false,
@@ -171,12 +171,12 @@ impl Machine {
 
     /// Returns the role of the machine.
     #[must_use]
-    pub fn used(&self) -> Use {
+    pub fn used(&self) -> MachineUse {
         self.state.lock().used
     }
 
     /// Sets the role of the machine.
-    pub fn set_used(&self, used: Use) {
+    pub fn set_machine_use(&self, used: MachineUse) {
         self.state.lock().used = used;
     }
 
@@ -194,7 +194,7 @@ impl Machine {
     /// Counts a start of a process and returns its number, from 1.
     pub fn begin_boot(&self) -> u64 {
         self.state.lock().is_closed = false;
-        *self.in_hand.lock() = JoinSet::new();
+        *self.requests_in_progress.lock() = JoinSet::new();
         self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -227,14 +227,14 @@ impl Machine {
     #[must_use]
     pub fn store(&self) -> Option<Arc<ReplicatedStore>> {
         let state = self.state.lock();
-        let door = state.door.as_ref().filter(|_| !state.is_wiped);
-        door.map(|door| Arc::clone(&door.store))
+        let node_access = state.node_access.as_ref().filter(|_| !state.is_wiped);
+        node_access.map(|node_access| Arc::clone(&node_access.store))
     }
 
     /// Returns the internode connections of the running node.
     #[must_use]
     pub fn internode(&self) -> Option<Arc<Internode>> {
-        self.state.lock().door.as_ref().map(|door| Arc::clone(&door.internode))
+        self.state.lock().node_access.as_ref().map(|node_access| Arc::clone(&node_access.internode))
     }
 
     /// Serves operators for as long as it is polled, and clients from the moment at which `ready` completes.
@@ -251,12 +251,12 @@ impl Machine {
         loop {
             tokio::select! {
                 biased;
-                () = &mut ready, if access.is_some() => self.state.lock().door = access.take(),
+                () = &mut ready, if access.is_some() => self.state.lock().node_access = access.take(),
                 call = called.recv() => {
                     let Some(call) = call else { return };
-                    let mut in_hand = self.in_hand.lock();
-                    in_hand.spawn(call(Arc::clone(&store)));
-                    while in_hand.try_join_next().is_some() {}
+                    let mut requests_in_progress = self.requests_in_progress.lock();
+                    requests_in_progress.spawn(call(Arc::clone(&store)));
+                    while requests_in_progress.try_join_next().is_some() {}
                 }
             }
         }
@@ -265,8 +265,8 @@ impl Machine {
     /// Waits for the requests in progress, for at most `limit`, and then ends the others. True if all ended
     /// by themselves.
     pub async fn drain(&self, limit: Duration) -> bool {
-        let mut in_hand = std::mem::take(&mut *self.in_hand.lock());
-        let all = async { while in_hand.join_next().await.is_some() {} };
+        let mut requests_in_progress = std::mem::take(&mut *self.requests_in_progress.lock());
+        let all = async { while requests_in_progress.join_next().await.is_some() {} };
         // The client of a request that is ended never learns the outcome.
         tokio::time::timeout(limit, all).await.is_ok()
     }
@@ -287,7 +287,7 @@ impl Machine {
     /// Ends the access of clients and operators.
     pub fn end_client_access(&self) {
         let mut state = self.state.lock();
-        (state.door, state.operators) = (None, None);
+        (state.node_access, state.operators) = (None, None);
     }
 
     /// Records that a process has started.
@@ -311,7 +311,7 @@ impl Machine {
     /// Tells the process to shut down, if it serves clients.
     pub fn request_stop(&self) {
         let mut state = self.state.lock();
-        if state.door.is_some() {
+        if state.node_access.is_some() {
             state.is_stopping = true;
             self.stop_requested.notify_one();
         }
@@ -363,7 +363,7 @@ impl Machine {
     /// synced is lost.
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
-        (state.door, state.operators, state.running_store) = (None, None, None);
+        (state.node_access, state.operators, state.running_store) = (None, None, None);
         state.is_stalled = false;
         state.is_stopping = false;
         self.power_loss_count.fetch_add(u64::from(!keeps_power), Ordering::Relaxed);
@@ -388,19 +388,20 @@ impl Machine {
     }
 
     /// Runs a client's work inside the node and returns its outcome.
-    pub async fn ask<T, W, F>(&self, work: W) -> Asked<T>
+    pub async fn ask<T, W, F>(&self, work: W) -> RequestOutcome<T>
     where
         T: Send + 'static,
         W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
         self.going().await;
-        let calls = self.state.lock().door.as_ref().map(|door| door.calls.clone());
+        let calls =
+            self.state.lock().node_access.as_ref().map(|node_access| node_access.calls.clone());
         self.ask_through(calls, work).await
     }
 
     /// As [`Machine::ask`], for an operator: the node need not serve clients.
-    pub async fn ask_as_operator<T, W, F>(&self, work: W) -> Asked<T>
+    pub async fn ask_as_operator<T, W, F>(&self, work: W) -> RequestOutcome<T>
     where
         T: Send + 'static,
         W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
@@ -415,7 +416,7 @@ impl Machine {
         &self,
         calls: Option<mpsc::UnboundedSender<Call>>,
         work: W,
-    ) -> Asked<T>
+    ) -> RequestOutcome<T>
     where
         T: Send + 'static,
         W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
@@ -431,11 +432,11 @@ impl Machine {
         match calls {
             Some(calls) if calls.send(call).is_ok() => {
                 drop(calls);
-                let asked = answered.await.map_or(Asked::Lost, Asked::Answer);
+                let asked = answered.await.map_or(RequestOutcome::Lost, RequestOutcome::Answer);
                 self.going().await;
                 asked
             }
-            _ => Asked::NoNode,
+            _ => RequestOutcome::NoNode,
         }
     }
 }

@@ -14,7 +14,7 @@ mod soak;
 mod test_seeds;
 
 use clap::{Args, Parser, Subcommand};
-use many_runs::{HANGS_STATUS, HardshipOptions, REFUSED_STATUS, Run, VIOLATION_STATUS};
+use many_runs::{FaultOptions, HANGS_STATUS, REFUSED_STATUS, Run, VIOLATION_STATUS};
 use quoit_planted::PlantedFault;
 use quoit_sim::{Settings, run};
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ struct RunArgs {
     #[arg(long, default_value_t = HANGS_AFTER_SECS)]
     hangs_after: u64,
     #[command(flatten)]
-    extremes: HardshipOptions,
+    fault_options: FaultOptions,
     /// Least severe level of the nodes' log lines in the story: warn, info, debug, trace
     #[arg(long, default_value = "info")]
     log: Level,
@@ -96,10 +96,10 @@ fn run_one(args: &RunArgs) -> ExitCode {
     }
     let mut settings = Settings {
         machine_count: args.machines,
-        is_large: args.extremes.large,
-        family: args.extremes.family,
-        with_rot: args.extremes.rot,
-        with_data_types: args.extremes.data_types,
+        is_large: args.fault_options.large,
+        family: args.fault_options.family,
+        with_rot: args.fault_options.rot,
+        with_data_types: args.fault_options.data_types,
         log_level: args.log,
         ..Settings::default()
     };
@@ -122,7 +122,7 @@ fn run_one(args: &RunArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(violation) => {
-            let again = Run { seed, extremes: args.extremes }.again();
+            let again = Run { seed, fault_options: args.fault_options }.again();
             println!("seed {seed}: {violation}\nagain: {again}");
             ExitCode::from(VIOLATION_STATUS)
         }

@@ -8,19 +8,19 @@
 use crate::contents::Contents;
 use crate::copies::{is_undisturbed, is_undisturbed_beside_rot};
 use crate::history::{Found, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
-use crate::names::Name;
+use crate::names::RecordName;
 use crate::policy::Policy;
 use crate::run_context::RunContext;
 use crate::store_snapshot::StoreSnapshot;
 use crate::value::found_in;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::NodeId;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use std::fmt;
 
 /// A fact about a key that every majority of its primaries has to know.
-enum Settled {
+enum MajorityFact {
     /// The value of a write is there.
     Value(WriteNumber),
     /// Values that were replaced or deleted.
@@ -44,15 +44,15 @@ enum PrimaryCopy<'c> {
 ///
 /// Some majority of the primaries would not show an acknowledged value, or would show a value that was
 /// replaced or deleted.
-pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
+pub fn check_majorities(run_context: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
-    note_events(&mut ground.history.lock(), &look.contents);
+    note_events(&mut run_context.history.lock(), &look.contents);
     let state = newest.control().read();
-    let now_us = ground.time.now_us();
-    let keys = ground.history.lock().key_numbers();
+    let now_us = run_context.time.now_us();
+    let keys = run_context.history.lock().key_numbers();
     for key in keys {
-        let settled = settled_now(&ground.history.lock(), key, now_us, is_undisturbed);
-        let name = Name::of(key, ground.policy(key));
+        let settled = settled_now(&run_context.history.lock(), key, now_us, is_undisturbed);
+        let name = RecordName::of(key, run_context.policy(key));
         if settled.is_empty() {
             continue;
         }
@@ -79,7 +79,7 @@ pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(),
                     layout.version(),
                     look.words(key)
                 );
-                return Err(Violation::new(Fault::Outvoted, text));
+                return Err(Violation::new(ViolationKind::Outvoted, text));
             }
         }
     }
@@ -111,14 +111,14 @@ fn values_by(
     let values = history.key_numbers().flat_map(|key| {
         let settled = settled_now(history, key, now_us, undisturbed).into_iter();
         settled.filter_map(move |(settled, n_val)| match settled {
-            Settled::Value(number) => Some((key, number, n_val)),
-            Settled::Replaced(_) => None,
+            MajorityFact::Value(number) => Some((key, number, n_val)),
+            MajorityFact::Replaced(_) => None,
         })
     });
     values.collect()
 }
 
-impl fmt::Display for Settled {
+impl fmt::Display for MajorityFact {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(number) => write!(formatter, "a majority may lack {number}"),
@@ -138,7 +138,7 @@ fn note_events(history: &mut History, contents: &[Contents]) {
 }
 
 /// True if each majority of `quorum` copies shows what it has to.
-fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> bool {
+fn is_shown(settled: &MajorityFact, copies: &[PrimaryCopy<'_>], quorum: usize) -> bool {
     let has = |object: Option<&Object>, numbers: &[WriteNumber]| {
         let siblings = object.map_or(&[][..], |object| &object.siblings);
         let mut found = siblings.iter().map(found_in);
@@ -156,8 +156,8 @@ fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> boo
     // If too few copies are left for a majority, no read is answered, and nothing is needed.
     let needed = (asked + 1).saturating_sub(quorum);
     match settled {
-        Settled::Value(number) => count(&|object| has(object, &[*number]), true) >= needed,
-        Settled::Replaced(values) => {
+        MajorityFact::Value(number) => count(&|object| has(object, &[*number]), true) >= needed,
+        MajorityFact::Replaced(values) => {
             let showing = count(&|object| has(object, values), false);
             let keeping_out = count(&|object| object.is_some() && !has(object, values), true);
             showing == 0 || keeping_out >= needed
@@ -172,7 +172,7 @@ fn settled_now(
     key: KeyNumber,
     now_us: u64,
     undisturbed: Undisturbed,
-) -> Vec<(Settled, u32)> {
+) -> Vec<(MajorityFact, u32)> {
     let policy = history.keys[key.0 as usize];
     let counts = &history.replica_counts;
     let with_n_val = |(settled, since_us)| match counts.in_force(policy, now_us)[..] {
@@ -189,7 +189,7 @@ fn settled(
     key: KeyNumber,
     now_us: u64,
     undisturbed: Undisturbed,
-) -> Vec<(Settled, u64)> {
+) -> Vec<(MajorityFact, u64)> {
     let last = history.writes_of(key).last().map(|(number, _)| number);
     let mut settled = Vec::new();
     for (number, write) in history.writes_of(key) {
@@ -200,7 +200,7 @@ fn settled(
         }
         let is_the_last = Some(number) == last && undisturbed(history, number, now_us);
         if is_the_last && write.kind == WriteKind::Put {
-            settled.push((Settled::Value(number), write.start_us));
+            settled.push((MajorityFact::Value(number), write.start_us));
         }
         let replaces = match history.keys[key.0 as usize] {
             Policy::Siblings | Policy::Latest | Policy::DefaultType => true,
@@ -218,7 +218,7 @@ fn settled(
 
 /// Returns the values that a write has replaced for good, and the time since when the first of them
 /// existed.
-fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Settled, u64)> {
+fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(MajorityFact, u64)> {
     let policy = history.keys[key.0 as usize];
     let hardships = &history.hardships;
     let is_decided_by_clocks = policy.shows_one() && hardships.are_clocks_wrong;
@@ -237,13 +237,13 @@ fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Sett
         .filter(|seen| !of(seen).may_be_made_late() && !history.was_made_twice(*seen))
         .collect();
     let since_us = values.iter().map(|seen| of(seen).start_us).min()?;
-    is_whole_since(history, since_us).then_some((Settled::Replaced(values), since_us))
+    is_whole_since(history, since_us).then_some((MajorityFact::Replaced(values), since_us))
 }
 
 /// True if since that time no machine has been destroyed or has lost data without its node's notice.
 pub(crate) fn is_whole_since(history: &History, start_us: u64) -> bool {
     let hardships = &history.hardships;
-    let mut lost_us = hardships.losses_us.iter().chain(&hardships.lost_unnoticed_us);
+    let mut lost_us = hardships.losses_us.iter().chain(&hardships.unnoticed_losses_us);
     lost_us.all(|at_us| *at_us < start_us)
 }
 
@@ -275,7 +275,7 @@ mod tests {
     fn two_of_three_primaries_have_to_hold_a_value_where_two_are_asked() {
         let (written, other) = (object(Some(1)), object(Some(2)));
         let (has, lacks) = (PrimaryCopy::Known(Some(&written)), PrimaryCopy::Known(None));
-        let settled = Settled::Value(WriteNumber(1));
+        let settled = MajorityFact::Value(WriteNumber(1));
         let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
         assert!(of([has, has, lacks]) && of([has, PrimaryCopy::Unknown, lacks]));
         assert!(!of([has, lacks, lacks]));
@@ -286,7 +286,7 @@ mod tests {
     fn a_copy_that_has_lost_records_is_in_no_majority() {
         let written = object(Some(1));
         let (has, lacks) = (PrimaryCopy::Known(Some(&written)), PrimaryCopy::Known(None));
-        let settled = Settled::Value(WriteNumber(1));
+        let settled = MajorityFact::Value(WriteNumber(1));
         let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
         assert!(of([has, PrimaryCopy::Lost, lacks]), "the two that are left are asked both");
         assert!(!of([lacks, PrimaryCopy::Lost, lacks]));
@@ -299,7 +299,7 @@ mod tests {
         let (shows, keeps_out) =
             (PrimaryCopy::Known(Some(&value)), PrimaryCopy::Known(Some(&tombstone)));
         let nothing = PrimaryCopy::Known(None);
-        let settled = Settled::Replaced(vec![WriteNumber(1)]);
+        let settled = MajorityFact::Replaced(vec![WriteNumber(1)]);
         let of = |copies: [PrimaryCopy<'_>; 3]| is_shown(&settled, &copies, 2);
         assert!(of([nothing, nothing, nothing]) && of([shows, keeps_out, keeps_out]));
         assert!(of([shows, keeps_out, PrimaryCopy::Unknown]));

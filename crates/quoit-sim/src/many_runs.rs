@@ -16,7 +16,7 @@ pub(crate) const HANGS_STATUS: u8 = 3;
 
 /// Options that make runs harder than those of the test command.
 #[derive(Args, Clone, Copy, Default)]
-pub(crate) struct HardshipOptions {
+pub(crate) struct FaultOptions {
     /// Let a disk rot in all runs, not only in some, of families whose disks may rot
     #[arg(long)]
     pub(crate) rot: bool,
@@ -31,7 +31,7 @@ pub(crate) struct HardshipOptions {
     pub(crate) data_types: bool,
 }
 
-impl HardshipOptions {
+impl FaultOptions {
     /// Returns the command-line arguments of these options.
     pub(crate) fn arguments(self) -> Vec<&'static str> {
         let asked =
@@ -45,7 +45,7 @@ impl HardshipOptions {
 
 /// How a run has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum RunOutcome {
     /// No promise was broken.
     Passed,
     /// A promise was broken, and the output says which one.
@@ -58,7 +58,7 @@ pub(crate) enum End {
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) seed: u64,
-    pub(crate) extremes: HardshipOptions,
+    pub(crate) fault_options: FaultOptions,
 }
 
 impl Run {
@@ -67,7 +67,7 @@ impl Run {
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
         let mut command = Command::new(program);
         command.arg("run").arg("--seed").arg(self.seed.to_string());
-        command.args(self.extremes.arguments());
+        command.args(self.fault_options.arguments());
         if let Some(fault) = planted {
             command.arg("--planted").arg(fault.name());
         }
@@ -75,21 +75,23 @@ impl Run {
     }
 
     /// Returns how the run with this output has ended.
-    pub(crate) fn end(self, output: &Output) -> End {
+    pub(crate) fn end(self, output: &Output) -> RunOutcome {
         let verdict = format!("seed {}: ", self.seed);
         let said = String::from_utf8_lossy(&output.stdout);
         let has_verdict = said.lines().any(|line| line.starts_with(&verdict));
         match output.status.code() {
-            Some(0) => End::Passed,
-            Some(status) if status == i32::from(VIOLATION_STATUS) && has_verdict => End::Violation,
-            _ => End::Otherwise,
+            Some(0) => RunOutcome::Passed,
+            Some(status) if status == i32::from(VIOLATION_STATUS) && has_verdict => {
+                RunOutcome::Violation
+            }
+            _ => RunOutcome::Otherwise,
         }
     }
 
     /// Returns the command that repeats the run and shows its story.
     pub(crate) fn again(self) -> String {
         let arguments =
-            self.extremes.arguments().into_iter().map(|argument| format!(" {argument}"));
+            self.fault_options.arguments().into_iter().map(|argument| format!(" {argument}"));
         format!("cargo xtask soak --seed {}{} --trace", self.seed, arguments.collect::<String>())
     }
 }
@@ -172,7 +174,7 @@ pub(crate) mod tests {
     use std::process::ExitStatus;
 
     pub(crate) fn run(seed: u64) -> Run {
-        Run { seed, extremes: HardshipOptions::default() }
+        Run { seed, fault_options: FaultOptions::default() }
     }
 
     /// Output of a run that has ended with an exit status.
@@ -185,12 +187,18 @@ pub(crate) mod tests {
     #[test]
     fn only_a_verdict_with_the_status_of_a_violation_is_a_violation() {
         let end = |status, said| run(7).end(&output(status, said));
-        assert_eq!(end(0, "seed 7: ok, digest 1\n"), End::Passed);
-        assert_eq!(end(VIOLATION_STATUS, "0.1 n1 START\nseed 7: Lost: k1\n"), End::Violation);
-        assert_eq!(end(VIOLATION_STATUS, "no verdict\n"), End::Otherwise);
-        assert_eq!(end(REFUSED_STATUS, "this build has no planted faults\n"), End::Otherwise);
-        assert_eq!(end(HANGS_STATUS, "seed 7: Hangs: no end after 300 s\n"), End::Otherwise);
-        assert_eq!(end(101, "seed 7: Lost: k1\n"), End::Otherwise);
+        assert_eq!(end(0, "seed 7: ok, digest 1\n"), RunOutcome::Passed);
+        assert_eq!(
+            end(VIOLATION_STATUS, "0.1 n1 START\nseed 7: Lost: k1\n"),
+            RunOutcome::Violation
+        );
+        assert_eq!(end(VIOLATION_STATUS, "no verdict\n"), RunOutcome::Otherwise);
+        assert_eq!(
+            end(REFUSED_STATUS, "this build has no planted faults\n"),
+            RunOutcome::Otherwise
+        );
+        assert_eq!(end(HANGS_STATUS, "seed 7: Hangs: no end after 300 s\n"), RunOutcome::Otherwise);
+        assert_eq!(end(101, "seed 7: Lost: k1\n"), RunOutcome::Otherwise);
     }
 
     #[test]
@@ -211,9 +219,9 @@ pub(crate) mod tests {
     #[test]
     fn the_command_that_repeats_a_run_has_its_options() {
         assert_eq!(run(5).again(), "cargo xtask soak --seed 5 --trace");
-        let extremes =
-            HardshipOptions { rot: true, family: Some(Family::Lull), ..HardshipOptions::default() };
-        let again = Run { seed: 5, extremes }.again();
+        let fault_options =
+            FaultOptions { rot: true, family: Some(Family::Lull), ..FaultOptions::default() };
+        let again = Run { seed: 5, fault_options }.again();
         assert_eq!(again, "cargo xtask soak --seed 5 --rot --family lull --trace");
     }
 }

@@ -12,10 +12,10 @@ use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_store::IndexActivity;
 use quoit_store::OpenedStore;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Decision, Engine,
-    EngineStats, Fetch, IndexPage, Interrupted, KeyPage, KeyRange, Maintenance, PointAccess,
-    Record, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess,
-    Shown, SizeBound, Ticket, Transaction, Verified,
+    Applied, BatchWrite, BeforeImage, ChangeFn, Compare, DataLocation, Decision, Engine,
+    EngineStats, Fetch, InPlaceRead, IndexPage, Interrupted, IoMode, KeyPage, KeyRange,
+    Maintenance, PointAccess, Record, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
+    RecordWalk, ScanAccess, SizeBound, Ticket, Transaction, TransactionFn, Verified,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -46,7 +46,7 @@ pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> 
         let names = model.names().into_iter();
         let found = names.filter_map(|name| {
             // Other checks deal with records that can't be read.
-            let found = engine.get(&name.at()?, Access::Wait).ok()?;
+            let found = engine.get(&name.at()?, IoMode::Wait).ok()?;
             let version = match &found {
                 Fetch::Found(record) => Some(Version::of(&record.meta, &record.value)),
                 Fetch::Missing | Fetch::WouldBlock => None,
@@ -78,7 +78,7 @@ impl ModelledEngine {
 }
 
 impl PointAccess for ModelledEngine {
-    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         let fetched = self.engine.get(at, access)?;
         match &fetched {
             Fetch::Found(record) => {
@@ -94,15 +94,15 @@ impl PointAccess for ModelledEngine {
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         let mut found = None;
         let shown = self.engine.show(at, access, &mut |record| {
             found = record.is_whole.then(|| Version::of(&record.meta, record.value));
             look(record);
         })?;
-        if found.is_some() || shown == Shown::Missing {
+        if found.is_some() || shown == InPlaceRead::Missing {
             self.model.lock().check_read(&ModelName::of(at), found);
         }
         Ok(shown)
@@ -114,16 +114,16 @@ impl PointAccess for ModelledEngine {
         Ok(head)
     }
 
-    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+    fn size_bound(&self, at: &RecordAt<'_>, access: IoMode) -> SizeBound {
         self.engine.size_bound(at, access)
     }
 
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         let mut versions = BTreeMap::new();
         let outcome = self.engine.update(at, before, access, &mut |stored, out| {
@@ -147,8 +147,8 @@ impl PointAccess for ModelledEngine {
     fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         let (model, mut versions) = (&self.model, BTreeMap::new());
         let outcome = self.engine.transact(partition, access, &mut |transaction| {
@@ -362,7 +362,7 @@ mod tests {
         assert!(told.is_some_and(|told| told.starts_with("a fold of ")));
         let told = told_of_loss(|engine, at| {
             let mut get = |transaction: &mut dyn Transaction| transaction.get(at).map(drop);
-            engine.transact(PARTITION, Access::Wait, &mut get).expect("the record can be read");
+            engine.transact(PARTITION, IoMode::Wait, &mut get).expect("the record can be read");
         });
         assert!(told.is_some_and(|told| told.starts_with("a read of ")));
     }

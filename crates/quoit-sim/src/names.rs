@@ -51,12 +51,12 @@ pub fn policies(key_count: u64, are_mostly_untyped: bool) -> Vec<Policy> {
 
 /// The full name of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub struct RecordName {
     policy: Policy,
     key: String,
 }
 
-impl Name {
+impl RecordName {
     /// Name of the bucket of all keys of a type.
     pub const BUCKET: &[u8] = b"bucket";
 

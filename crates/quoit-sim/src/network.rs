@@ -94,14 +94,14 @@ pub struct MachineNetwork {
     /// The machine's name.
     pub machine: String,
     /// The blocked directions of the network.
-    pub ways: BlockedLinks,
+    pub blocked_links: BlockedLinks,
 }
 
 impl MachineNetwork {
     /// Wraps a stream on which the machine sends in this direction.
-    fn stream(direction: LinkDirection, ways: &BlockedLinks, stream: TcpStream) -> Stream {
+    fn stream(direction: LinkDirection, blocked_links: &BlockedLinks, stream: TcpStream) -> Stream {
         let (reader, writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
-        let writer = HeldWriter { writer, direction, ways: ways.clone() };
+        let writer = HeldWriter { writer, direction, blocked_links: blocked_links.clone() };
         Stream::from_halves(reader, writer)
     }
 }
@@ -111,10 +111,10 @@ impl Network for MachineNetwork {
         Box::pin(async move {
             let other = address.split(':').next().unwrap_or_default().to_owned();
             let there = LinkDirection { from: self.machine.clone(), to: other };
-            self.ways.free(&there).await;
-            self.ways.free(&there.clone().reversed()).await;
+            self.blocked_links.free(&there).await;
+            self.blocked_links.free(&there.clone().reversed()).await;
             let stream = TcpStream::connect(address).await?;
-            Ok(Self::stream(there, &self.ways, stream))
+            Ok(Self::stream(there, &self.blocked_links, stream))
         })
     }
 
@@ -123,8 +123,9 @@ impl Network for MachineNetwork {
             let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
             let port: u16 = port.ok_or_else(|| io::Error::other("an address has a port"))?;
             let listener = TcpListener::bind(("0.0.0.0", port)).await?;
-            let (machine, ways) = (self.machine.clone(), self.ways.clone());
-            Ok(Box::new(MachineListener { machine, port, ways, listener }) as Box<dyn Listener>)
+            let (machine, blocked_links) = (self.machine.clone(), self.blocked_links.clone());
+            Ok(Box::new(MachineListener { machine, port, blocked_links, listener })
+                as Box<dyn Listener>)
         })
     }
 }
@@ -132,7 +133,7 @@ impl Network for MachineNetwork {
 struct MachineListener {
     machine: String,
     port: u16,
-    ways: BlockedLinks,
+    blocked_links: BlockedLinks,
     listener: TcpListener,
 }
 
@@ -142,7 +143,7 @@ impl Listener for MachineListener {
             let (stream, remote) = self.listener.accept().await?;
             let to = turmoil::reverse_lookup(remote.ip()).unwrap_or_default();
             let direction = LinkDirection { from: self.machine.clone(), to };
-            let stream = MachineNetwork::stream(direction, &self.ways, stream);
+            let stream = MachineNetwork::stream(direction, &self.blocked_links, stream);
             Ok((stream, remote.to_string()))
         })
     }
@@ -156,7 +157,7 @@ impl Listener for MachineListener {
 struct HeldWriter {
     writer: OwnedWriteHalf,
     direction: LinkDirection,
-    ways: BlockedLinks,
+    blocked_links: BlockedLinks,
 }
 
 impl AsyncWrite for HeldWriter {
@@ -165,7 +166,7 @@ impl AsyncWrite for HeldWriter {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.ways.poll_writable(&self.direction, context))?;
+        ready!(self.blocked_links.poll_writable(&self.direction, context))?;
         Pin::new(&mut self.writer).poll_write(context, bytes)
     }
 
@@ -174,7 +175,7 @@ impl AsyncWrite for HeldWriter {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.ways.poll_writable(&self.direction, context))?;
+        ready!(self.blocked_links.poll_writable(&self.direction, context))?;
         Pin::new(&mut self.writer).poll_shutdown(context)
     }
 }
@@ -187,11 +188,12 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     /// A simulation in which machine `n2` sends each received byte back.
-    fn echo(ways: &BlockedLinks) -> turmoil::Sim<'static> {
+    fn echo(blocked_links: &BlockedLinks) -> turmoil::Sim<'static> {
         let mut sim = turmoil::Builder::new().rng_seed(1).build();
-        let ways = ways.clone();
+        let blocked_links = blocked_links.clone();
         sim.host("n2", move || {
-            let network = MachineNetwork { machine: "n2".to_owned(), ways: ways.clone() };
+            let network =
+                MachineNetwork { machine: "n2".to_owned(), blocked_links: blocked_links.clone() };
             async move {
                 let mut listener = network.bind("n2:8099").await?;
                 loop {
@@ -212,17 +214,18 @@ mod tests {
     }
 
     fn blocked_for_a_second(blocked: LinkDirection) -> Duration {
-        let ways = BlockedLinks::default();
-        let mut sim = echo(&ways);
+        let blocked_links = BlockedLinks::default();
+        let mut sim = echo(&blocked_links);
         let took = Arc::new(Mutex::new(Duration::ZERO));
         let measured = Arc::clone(&took);
         sim.client("n1", async move {
-            let network = MachineNetwork { machine: "n1".to_owned(), ways: ways.clone() };
+            let network =
+                MachineNetwork { machine: "n1".to_owned(), blocked_links: blocked_links.clone() };
             let mut stream = network.connect("n2:8099").await?;
-            ways.set_blocked(blocked.clone(), true);
+            blocked_links.set_blocked(blocked.clone(), true);
             tokio::spawn(async move {
                 sleep(Duration::from_secs(1)).await;
-                ways.set_blocked(blocked, false);
+                blocked_links.set_blocked(blocked, false);
             });
             let began = Instant::now();
             stream.writer.write_u8(7).await?;
@@ -244,11 +247,11 @@ mod tests {
 
     #[test]
     fn nobody_connects_over_a_blocked_direction() {
-        let ways = BlockedLinks::default();
-        let mut sim = echo(&ways);
-        ways.set_blocked(direction("n2", "n1"), true);
+        let blocked_links = BlockedLinks::default();
+        let mut sim = echo(&blocked_links);
+        blocked_links.set_blocked(direction("n2", "n1"), true);
         sim.client("n1", async move {
-            let network = MachineNetwork { machine: "n1".to_owned(), ways };
+            let network = MachineNetwork { machine: "n1".to_owned(), blocked_links };
             let connecting = network.connect("n2:8099");
             let result = tokio::time::timeout(Duration::from_secs(1), connecting).await;
             assert!(result.is_err(), "connected");

@@ -5,7 +5,7 @@
 //! the step waits while the simulation runs. So the seed still decides the order of all events.
 
 use parking_lot::{Condvar, Mutex};
-use quoit_seam::{Next, Pace, Worker};
+use quoit_seam::{NextStep, Pace, Worker};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -14,7 +14,7 @@ use tracing::dispatcher::{get_default, with_default};
 
 /// The thread that runs now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Runs {
+enum RunningThread {
     /// The step's thread.
     Step,
     /// The simulation's thread; the step pauses.
@@ -30,14 +30,14 @@ struct Turns {
 }
 
 struct TurnState {
-    runs: Runs,
+    runs: RunningThread,
     /// True if the step must end without further pauses.
     is_stopped: bool,
 }
 
 impl Turns {
     /// Gives the turn to the other thread.
-    fn give(&self, to: Runs) {
+    fn give(&self, to: RunningThread) {
         self.state.lock().runs = to;
         self.changed.notify_all();
     }
@@ -45,7 +45,7 @@ impl Turns {
     /// Waits while the step has the turn.
     fn wait_for_step(&self) {
         let mut state = self.state.lock();
-        while state.runs == Runs::Step {
+        while state.runs == RunningThread::Step {
             self.changed.wait(&mut state);
         }
     }
@@ -57,9 +57,9 @@ impl Pace for Turns {
         if state.is_stopped {
             return false;
         }
-        state.runs = Runs::Simulation;
+        state.runs = RunningThread::Simulation;
         self.changed.notify_all();
-        while state.runs != Runs::Step {
+        while state.runs != RunningThread::Step {
             self.changed.wait(&mut state);
         }
         !state.is_stopped
@@ -67,11 +67,11 @@ impl Pace for Turns {
 }
 
 /// Ends the turns of a step, also if it has panicked.
-struct LastTurn(Arc<Turns>);
+struct TurnEndGuard(Arc<Turns>);
 
-impl Drop for LastTurn {
+impl Drop for TurnEndGuard {
     fn drop(&mut self) {
-        self.0.give(Runs::SimulationAlone);
+        self.0.give(RunningThread::SimulationAlone);
     }
 }
 
@@ -79,7 +79,7 @@ impl Drop for LastTurn {
 pub(crate) struct PausingStep {
     turns: Arc<Turns>,
     /// `None` when the result was taken.
-    thread: Option<JoinHandle<Next>>,
+    thread: Option<JoinHandle<NextStep>>,
 }
 
 impl PausingStep {
@@ -89,9 +89,9 @@ impl PausingStep {
     ///
     /// If the system can't create a thread.
     pub(crate) fn begin(worker: Arc<dyn Worker>) -> Self {
-        let state = TurnState { runs: Runs::Step, is_stopped: false };
+        let state = TurnState { runs: RunningThread::Step, is_stopped: false };
         let turns = Arc::new(Turns { state: Mutex::new(state), changed: Condvar::new() });
-        let (last, pace) = (LastTurn(Arc::clone(&turns)), Arc::clone(&turns));
+        let (last, pace) = (TurnEndGuard(Arc::clone(&turns)), Arc::clone(&turns));
         let (log, runtime) = (get_default(Clone::clone), Handle::try_current().ok());
         let step = move || {
             let _last = last;
@@ -105,7 +105,7 @@ impl PausingStep {
 
     /// Resumes a step that pauses, and returns when it pauses again or is over.
     pub(crate) fn go_on(&self) {
-        self.turns.give(Runs::Step);
+        self.turns.give(RunningThread::Step);
         self.turns.wait_for_step();
     }
 
@@ -114,8 +114,8 @@ impl PausingStep {
     /// # Panics
     ///
     /// If the step has panicked.
-    pub(crate) fn take_result(&mut self) -> Option<Next> {
-        if self.turns.state.lock().runs != Runs::SimulationAlone {
+    pub(crate) fn take_result(&mut self) -> Option<NextStep> {
+        if self.turns.state.lock().runs != RunningThread::SimulationAlone {
             return None;
         }
         let result = self.thread.take()?.join();
@@ -127,7 +127,7 @@ impl Drop for PausingStep {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.turns.state.lock().is_stopped = true;
-        if self.turns.state.lock().runs == Runs::Simulation {
+        if self.turns.state.lock().runs == RunningThread::Simulation {
             self.go_on();
         }
         // The result is of no use any more; a panic has been printed.
@@ -144,11 +144,11 @@ mod tests {
     struct Pauser(Mutex<Vec<&'static str>>);
 
     impl Worker for Pauser {
-        fn step(&self, pace: &dyn Pace) -> Next {
+        fn step(&self, pace: &dyn Pace) -> NextStep {
             self.0.lock().push("begun");
             let goes_on = pace.pause(1) && pace.pause(1);
             self.0.lock().push(if goes_on { "done" } else { "stopped" });
-            Next::WhenWoken
+            NextStep::WhenWoken
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!((step.take_result(), pauser.0.lock().len()), (None, 1));
             step.go_on();
         }
-        assert_eq!(step.take_result(), Some(Next::WhenWoken));
+        assert_eq!(step.take_result(), Some(NextStep::WhenWoken));
         assert_eq!(*pauser.0.lock(), ["begun", "done"]);
     }
 

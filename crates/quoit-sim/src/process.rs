@@ -1,7 +1,7 @@
 //! The process of a machine's node, from its start to its end.
 
 use crate::boot::{self, NodeEnvironment};
-use crate::machine::{Machine, Use};
+use crate::machine::{Machine, MachineUse};
 use crate::trace::Trace;
 use quoit_cluster::{Departure, Readiness};
 use quoit_core::ReplicatedStore;
@@ -19,17 +19,17 @@ const STOP_LIMITS: StopLimits =
 
 /// Runs a machine's node until the simulation ends the host: starts it, again if that fails, serves
 /// clients, and shuts it down when it is told to stop or no longer belongs to its cluster.
-pub(crate) async fn live(machine: &Machine, around: &NodeEnvironment, trace: &Trace) {
+pub(crate) async fn live(machine: &Machine, environment: &NodeEnvironment, trace: &Trace) {
     loop {
-        match boot::start(machine, around).await {
+        match boot::start(machine, environment).await {
             Ok(node) => {
                 let store = &node.store;
                 trace.note(&machine.name, "serves");
                 machine.note_running(Arc::clone(store));
                 let background = tokio::spawn(Arc::clone(store).run_background());
-                let ready = around
+                let ready = environment
                     .waits_for_time
-                    .then(|| store.control().readiness(around.seeds_of(machine)));
+                    .then(|| store.control().readiness(environment.seeds_of(machine)));
                 let ready = async {
                     if let Some(readiness) = ready {
                         until_ready(machine, readiness, trace).await;
@@ -56,7 +56,7 @@ pub(crate) async fn live(machine: &Machine, around: &NodeEnvironment, trace: &Tr
                 if let Some(Departure::Clock { .. }) = departure {
                     machine.note_stopping();
                 } else if departure.is_some() {
-                    machine.set_used(Use::Retired);
+                    machine.set_machine_use(MachineUse::Retired);
                 } else {
                     trace.note(&machine.name, "stopped");
                 }

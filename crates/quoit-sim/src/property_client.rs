@@ -9,12 +9,12 @@
 
 use crate::finish::answer;
 use crate::history::FaultRecord;
-use crate::machine::{Asked, Machine};
+use crate::machine::{Machine, RequestOutcome};
 use crate::names::{partition_of, primaries_of};
 use crate::random::Random;
 use crate::requests::Quorums;
 use crate::run_context::{RunContext, answer_within_patience};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use bytes::Bytes;
 use quoit_core::{PutRequest, ReplicatedStore};
 use quoit_model::key::{BucketRef, KeyRef};
@@ -71,14 +71,14 @@ impl ChangingName {
 
 /// The client.
 pub(crate) struct PropertyClient {
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
 }
 
 impl PropertyClient {
     /// Creates the client of a seed's run.
-    pub(crate) fn new(seed: u64, ground: RunContext) -> Self {
-        Self { ground, random: Random::new(seed, "property client", 0) }
+    pub(crate) fn new(seed: u64, run_context: RunContext) -> Self {
+        Self { run_context, random: Random::new(seed, "property client", 0) }
     }
 
     /// Changes one bucket after the other for as long as `is_working` returns true.
@@ -91,7 +91,7 @@ impl PropertyClient {
             if !is_working() {
                 return;
             }
-            let machines = self.ground.in_service();
+            let machines = self.run_context.in_service();
             let machine = Arc::clone(self.random.pick(&machines));
             let found = self.change(&machine, number).await;
             self.note(&machine, &format!("change {number} -> {found:?}"));
@@ -108,7 +108,7 @@ impl PropertyClient {
 
     /// Creates the bucket type. Its n_val is 1, so that most nodes have to forward a write.
     async fn create_type(&mut self) -> bool {
-        let machines = self.ground.in_service();
+        let machines = self.run_context.in_service();
         let create = |store: Arc<ReplicatedStore>| async move {
             let props = json!({ "allow_mult": false, "n_val": 1 });
             let props: PropUpdates = props.as_object().cloned().unwrap_or_default().into();
@@ -130,8 +130,12 @@ impl PropertyClient {
             store.control().set_bucket_props(changed.key_ref().bucket, &props).await
         };
         answer(machine.ask(set).await).ok()?;
-        let watches: Vec<_> =
-            self.ground.in_service().into_iter().map(|each| watch(each, name.clone())).collect();
+        let watches: Vec<_> = self
+            .run_context
+            .in_service()
+            .into_iter()
+            .map(|each| watch(each, name.clone()))
+            .collect();
         self.put(machine, &name, VALUES[1]).await?;
         for watch in watches {
             if !watch.await.unwrap_or(false) {
@@ -144,7 +148,7 @@ impl PropertyClient {
             store.get(read.key_ref(), &quorums.read()).await
         };
         let found = answer_within_patience(quorums, machine.ask(get)).await.ok()?;
-        if !are_disks_whole(&self.ground.history.lock().hardships) {
+        if !are_disks_whole(&self.run_context.history.lock().hardships) {
             return None;
         }
         let siblings = found.into_iter().flat_map(|object| object.siblings);
@@ -172,12 +176,12 @@ impl PropertyClient {
              value that its client had not seen",
             machine.name
         );
-        let broken = Violation::new(Fault::Lost, text);
-        self.ground.history.lock().broken_promises.push(broken);
+        let broken = Violation::new(ViolationKind::Lost, text);
+        self.run_context.history.lock().broken_promises.push(broken);
     }
 
     fn note(&self, machine: &Machine, text: &str) {
-        self.ground.trace.note("properties", &format!("{}: {text}", machine.name));
+        self.run_context.trace.note("properties", &format!("{}: {text}", machine.name));
     }
 }
 
@@ -203,8 +207,8 @@ async fn foreign_name(machine: &Machine, number: u64) -> Option<ChangingName> {
         (0..KEY_COUNT).map(name).find(|name| !name.is_held_by(&store))
     };
     match machine.ask(look).await {
-        Asked::Answer(name) => name,
-        Asked::Lost | Asked::NoNode => None,
+        RequestOutcome::Answer(name) => name,
+        RequestOutcome::Lost | RequestOutcome::NoNode => None,
     }
 }
 
@@ -222,7 +226,7 @@ fn watch(machine: Arc<Machine>, name: ChangingName) -> JoinHandle<bool> {
             }
             true
         };
-        matches!(timeout(KNOWN_WITHIN, machine.ask(look)).await, Ok(Asked::Answer(true)))
+        matches!(timeout(KNOWN_WITHIN, machine.ask(look)).await, Ok(RequestOutcome::Answer(true)))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Clients of registers: each reads a register, and writes on condition that the register has not changed
 //! since.
 
-use crate::finish::{answer, insist};
+use crate::finish::{answer, retry_until_success};
 use crate::history::{Found, Outcome, WriteNumber};
 use crate::machine::Machine;
 use crate::random::Random;
@@ -31,8 +31,8 @@ const SIZE_BYTES: usize = 20;
 /// # Errors
 ///
 /// When the request does not succeed in time, although no fault has happened yet.
-pub async fn create_type(ground: &RunContext) -> Result<(), Violation> {
-    let machines = ground.in_service();
+pub async fn create_type(run_context: &RunContext) -> Result<(), Violation> {
+    let machines = run_context.in_service();
     let create = || async {
         let create = move |store: Arc<ReplicatedStore>| async move {
             // These quorums promise nothing by themselves; the conditional writes have to keep their
@@ -47,7 +47,7 @@ pub async fn create_type(ground: &RunContext) -> Result<(), Violation> {
         };
         answer(machines[0].ask(create).await)
     };
-    insist(ground, "create the type of registers", create).await
+    retry_until_success(run_context, "create the type of registers", create).await
 }
 
 /// Reads every register at every node, and checks all reads and writes of the run.
@@ -55,15 +55,18 @@ pub async fn create_type(ground: &RunContext) -> Result<(), Violation> {
 /// # Errors
 ///
 /// When a read still fails after 30 s, or a promise was broken.
-pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
+pub async fn read_back(run_context: &RunContext) -> Result<(), Violation> {
     for register in Register::all() {
-        for machine in ground.in_service() {
+        for machine in run_context.in_service() {
             let what = format!("read r{} at {}", register.0, machine.name);
-            insist(ground, &what, || ground.read_register(&machine, register, 2_000)).await?;
+            retry_until_success(run_context, &what, || {
+                run_context.read_register(&machine, register, 2_000)
+            })
+            .await?;
         }
     }
-    let mut history = ground.registers.lock();
-    let hardships = ground.history.lock().hardships.clone();
+    let mut history = run_context.registers.lock();
+    let hardships = run_context.history.lock().hardships.clone();
     history.losses_us.extend(&hardships.files_lost_us);
     if hardships.is_disk_damaged {
         // The time at which rot damaged a register is not known.
@@ -112,7 +115,7 @@ impl RunContext {
 /// A client of registers.
 pub struct RegisterClient {
     place: String,
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
     register_count: u32,
     timeouts_ms: Range<u32>,
@@ -127,12 +130,12 @@ impl RegisterClient {
     pub fn new(
         number: ClientNumber,
         seed: u64,
-        ground: RunContext,
+        run_context: RunContext,
         (register_count, timeouts_ms): (u32, Range<u32>),
     ) -> Self {
         let random = Random::new(seed, "register client", number.0);
         let (place, known) = (format!("r{}", number.0), BTreeMap::new());
-        Self { place, ground, random, register_count, timeouts_ms, known }
+        Self { place, run_context, random, register_count, timeouts_ms, known }
     }
 
     /// Sends `operation_count` requests, one after the other.
@@ -140,7 +143,7 @@ impl RegisterClient {
         for _ in 0..operation_count {
             let pause_us = self.random.below(PAUSE_US_MAX);
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
-            let machines = self.ground.in_service();
+            let machines = self.run_context.in_service();
             let machine = &**self.random.pick(&machines);
             let register = Register(self.random.within_narrow(0..self.register_count));
             let timeout_ms = self.random.within_narrow(self.timeouts_ms.clone());
@@ -152,7 +155,7 @@ impl RegisterClient {
     }
 
     async fn read(&mut self, machine: &Machine, register: Register, timeout_ms: u32) {
-        let text = match self.ground.read_register(machine, register, timeout_ms).await {
+        let text = match self.run_context.read_register(machine, register, timeout_ms).await {
             Ok((found, clock)) => {
                 let text = format!("{found:?}");
                 self.known.insert(register, (found, clock));
@@ -171,14 +174,14 @@ impl RegisterClient {
         clock: VersionVector,
         timeout_ms: u32,
     ) {
-        let ground = &self.ground;
+        let run_context = &self.run_context;
         let precondition = match base.is_empty() {
             true => Precondition { not_exists: true, ..Precondition::default() },
             false => Precondition { clock: Some(clock.clone()), ..Precondition::default() },
         };
-        let start_us = ground.time.now_us();
+        let start_us = run_context.time.now_us();
         let what = format!("r{} on {base:?}", register.0);
-        let number = ground.registers.lock().begin(register, base, start_us);
+        let number = run_context.registers.lock().begin(register, base, start_us);
         self.note(machine, &format!("{number} {what}"));
         let quorums = Quorums::strict(timeout_ms);
         // The bucket's `conditional_put_mode` asks for the quorums that the promise needs.
@@ -198,11 +201,11 @@ impl RegisterClient {
             Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
         };
-        ground.registers.lock().end(number, ground.time.now_us(), outcome);
+        run_context.registers.lock().end(number, run_context.time.now_us(), outcome);
         self.note(machine, &format!("{number} -> {text}"));
     }
 
     fn note(&self, machine: &Machine, text: &str) {
-        self.ground.trace.note(&self.place, &format!("{}: {text}", machine.name));
+        self.run_context.trace.note(&self.place, &format!("{}: {text}", machine.name));
     }
 }

@@ -1,7 +1,7 @@
 //! Requests of clients to a node's store, and the outcomes that follow from their errors.
 
 use crate::history::{Entry, KeyNumber, Outcome, WriteKind, WriteNumber};
-use crate::names::{Name, bucket_type};
+use crate::names::{RecordName, bucket_type};
 use crate::policy::Policy;
 use crate::random::Random;
 use crate::value::value_of;
@@ -104,7 +104,7 @@ impl Quorums {
 /// Returns the error of the store.
 pub async fn get(
     store: Arc<ReplicatedStore>,
-    name: Name,
+    name: RecordName,
     quorums: Quorums,
 ) -> Result<Option<Object>, RequestError> {
     let (key, options) = (name.key_ref(), quorums.read());
@@ -139,7 +139,7 @@ pub struct WriteRequest {
     /// Kind of the write.
     pub kind: WriteKind,
     /// Name of the key.
-    pub name: Name,
+    pub name: RecordName,
     /// Causal context that the client sends.
     pub context: VersionVector,
     /// Size of the filling of a put's value, in bytes.
@@ -243,12 +243,12 @@ pub async fn list_keys(
     store: Arc<ReplicatedStore>,
     policy: Policy,
 ) -> Result<Vec<KeyNumber>, RequestError> {
-    let name = Name::of(KeyNumber(0), policy);
+    let name = RecordName::of(KeyNumber(0), policy);
     let mut listing = store.listings().list_keys(name.key_ref().bucket).await?;
     let mut keys = Vec::new();
     while let Some(chunk) = listing.next().await? {
         // A foreign key becomes a number that no key has.
-        let numbers = chunk.iter().map(|key| Name::number_of(key));
+        let numbers = chunk.iter().map(|key| RecordName::number_of(key));
         keys.extend(numbers.map(|number| number.unwrap_or(KeyNumber(u32::MAX))));
     }
     keys.sort_unstable();
@@ -313,14 +313,15 @@ pub async fn list_entries(
         min: IndexTerm::integer(0),
         max: IndexTerm::integer(i128::MAX),
     };
-    let bucket = BucketRef { bucket_type: bucket_type(policy).as_bytes(), bucket: Name::BUCKET };
+    let bucket =
+        BucketRef { bucket_type: bucket_type(policy).as_bytes(), bucket: RecordName::BUCKET };
     let mut query = IndexQuery::new(bucket, all);
     query.sorted = sorted;
     let mut results = store.listings().query_index(query).await?;
     let mut entries = Vec::new();
     while let Some(matches) = results.next().await? {
         entries.extend(matches.iter().map(|found| {
-            let key = Name::number_of(&found.key).unwrap_or(KeyNumber(u32::MAX));
+            let key = RecordName::number_of(&found.key).unwrap_or(KeyNumber(u32::MAX));
             (number_of(found.term.as_ref()), key)
         }));
     }

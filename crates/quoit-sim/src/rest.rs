@@ -9,9 +9,9 @@ use crate::finish::{
 };
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
-use crate::names::Name;
+use crate::names::RecordName;
 use crate::run_context::RunContext;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -48,16 +48,16 @@ pub struct RestConditions {
 /// Names the work that is left after a minute, or after a longer time if clocks were wrong or machines
 /// lost their power.
 pub async fn come_to_rest(
-    ground: &RunContext,
+    run_context: &RunContext,
     conditions: RestConditions,
 ) -> Result<(), Violation> {
     let RestConditions { has_exchanges, keeps_tombstones } = conditions;
-    let hardships = ground.history.lock().hardships.clone();
+    let hardships = run_context.history.lock().hardships.clone();
     let mending = if has_exchanges { PATIENCE } else { Duration::ZERO };
     if hardships.is_disk_damaged {
         if hardships.are_clocks_wrong {
             let give_up_at = Instant::now() + PATIENCE + PATIENCE_AFTER_WRONG_CLOCKS;
-            until_equal(ground, mending, give_up_at).await;
+            until_equal(run_context, mending, give_up_at).await;
         }
         return Ok(());
     }
@@ -65,10 +65,10 @@ pub async fn come_to_rest(
     // A node that has lost files does not tell others what it lacks. If it was the node that would reap a
     // tombstone, the others reap it ten minutes later.
     let is_forgotten = !hardships.files_lost_us.is_empty();
-    let is_count_changed = ground.history.lock().replica_counts.is_changed();
+    let is_count_changed = run_context.history.lock().replica_counts.is_changed();
     let equal_replicas = has_exchanges || is_told && !is_forgotten && !is_count_changed;
     let may_stay = keeps_tombstones || hardships.are_clocks_wrong || is_forgotten;
-    let wanted = Wanted { equal_replicas, no_tombstones: equal_replicas && !may_stay };
+    let wanted = RestRequirements { equal_replicas, no_tombstones: equal_replicas && !may_stay };
     let mut patience = PATIENCE;
     if hardships.are_clocks_wrong {
         patience += PATIENCE_AFTER_WRONG_CLOCKS;
@@ -79,18 +79,18 @@ pub async fn come_to_rest(
     }
     let give_up_at = Instant::now() + patience;
     loop {
-        match look(ground, wanted) {
+        match look(run_context, wanted) {
             Ok(()) => break,
             Err(Violation { fault, text }) if Instant::now() > give_up_at => {
-                return Err(Violation::new(fault, text + &describe_cluster_state(ground)));
+                return Err(Violation::new(fault, text + &describe_cluster_state(run_context)));
             }
             Err(_) => sleep(LOOK_PAUSE).await,
         }
     }
     if hardships.are_clocks_wrong {
-        until_equal(ground, mending, equal_until).await;
+        until_equal(run_context, mending, equal_until).await;
     }
-    ground.trace.note("run", "AT REST");
+    run_context.trace.note("run", "AT REST");
     Ok(())
 }
 
@@ -101,14 +101,14 @@ const PATIENCE_AFTER_POWER_LOSS: Duration = Duration::from_secs(1_220);
 
 /// Conditions that the cluster has to meet at rest.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct RestRequirements {
     equal_replicas: bool,
     no_tombstones: bool,
 }
 
-fn look(ground: &RunContext, wanted: Wanted) -> Result<(), Violation> {
-    let grows = |text: String| Err(Violation::new(Fault::Grows, text));
-    for machine in ground.in_service() {
+fn look(run_context: &RunContext, wanted: RestRequirements) -> Result<(), Violation> {
+    let grows = |text: String| Err(Violation::new(ViolationKind::Grows, text));
+    for machine in run_context.in_service() {
         let Some(store) = machine.store() else { continue };
         let transfers = store.transfers().stats();
         let is_owed = !transfers.waiting.is_empty() || !transfers.hints.is_empty();
@@ -124,33 +124,35 @@ fn look(ground: &RunContext, wanted: Wanted) -> Result<(), Violation> {
             return grows(format!("{} never comes to an end with {active:?}", machine.name));
         }
     }
-    let contents = contents_of_all(ground)?;
+    let contents = contents_of_all(run_context)?;
     if wanted.equal_replicas {
-        keys(ground).try_for_each(|key| check_replicas(ground, key, &contents))?;
+        keys(run_context).try_for_each(|key| check_replicas(run_context, key, &contents))?;
     }
-    check_leftovers(ground, &contents, wanted)
+    check_leftovers(run_context, &contents, wanted)
 }
 
 /// Waits until the replicas of a cluster are equal, for at most a minute.
-pub async fn until_replicas_equal(ground: &RunContext) {
-    until_equal(ground, PATIENCE, Instant::now() + PATIENCE).await;
+pub async fn until_replicas_equal(run_context: &RunContext) {
+    until_equal(run_context, PATIENCE, Instant::now() + PATIENCE).await;
 }
 
 /// Waits until all primaries have equal copies, so that no reap record of one rejects a value that others
 /// have. Records that can't be read are never equal. Gives up at `give_up_at`, or when for the time of
 /// `mending` no node has had a reap record: nothing is rejected any more then, and anti-entropy has
 /// repaired what it can.
-async fn until_equal(ground: &RunContext, mending: Duration, give_up_at: Instant) {
+async fn until_equal(run_context: &RunContext, mending: Duration, give_up_at: Instant) {
     let are_equal = || {
-        let contents = contents_of_all(ground);
-        contents.is_ok_and(|all| keys(ground).all(|key| check_replicas(ground, key, &all).is_ok()))
+        let contents = contents_of_all(run_context);
+        contents.is_ok_and(|all| {
+            keys(run_context).all(|key| check_replicas(run_context, key, &all).is_ok())
+        })
     };
     let has_records = |machine: &Arc<Machine>| {
         machine.store().is_some_and(|store| store.reap_record_stats().count > 0)
     };
     let mut free_since = Instant::now();
     while !are_equal() {
-        if ground.in_service().iter().any(has_records) {
+        if run_context.in_service().iter().any(has_records) {
             free_since = Instant::now();
         }
         if Instant::now() >= give_up_at || free_since.elapsed() >= mending {
@@ -161,11 +163,15 @@ async fn until_equal(ground: &RunContext, mending: Duration, give_up_at: Instant
 }
 
 /// Checks that no node keeps strays, or tombstones that should have been reaped.
-fn check_leftovers(ground: &RunContext, all: &[Contents], wanted: Wanted) -> Result<(), Violation> {
-    for (machine, contents) in ground.in_service().iter().zip(all) {
+fn check_leftovers(
+    run_context: &RunContext,
+    all: &[Contents],
+    wanted: RestRequirements,
+) -> Result<(), Violation> {
+    for (machine, contents) in run_context.in_service().iter().zip(all) {
         let Some(store) = machine.store() else { continue };
         for (key, object) in &contents.objects {
-            let name = Name::of(*key, ground.policy(*key));
+            let name = RecordName::of(*key, run_context.policy(*key));
             let is_own = primaries(&store, &name).contains(&Machine::node_id_at(machine.index));
             let left = match (is_own, object.is_tombstone()) {
                 (true, false) => continue,
@@ -173,9 +179,9 @@ fn check_leftovers(ground: &RunContext, all: &[Contents], wanted: Wanted) -> Res
                 (true, true) => "a tombstone",
                 (false, _) => "what is not its own",
             };
-            let held = describe_copies(ground, all, *key);
+            let held = describe_copies(run_context, all, *key);
             let text = format!("{} keeps {left} under key {}: {held}", machine.name, key.0);
-            return Err(Violation::new(Fault::Grows, text));
+            return Err(Violation::new(ViolationKind::Grows, text));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use crate::logs::traced;
 use crate::random::Random;
 use crate::settings::Settings;
 use crate::trace::Trace;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::seed_elections;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ pub struct Report {
     pub trace: Trace,
 }
 
-/// Runs a seed. A panic of any part of the simulated world is reported as [`Fault::Broken`].
+/// Runs a seed. A panic of any part of the simulated world is reported as [`ViolationKind::Broken`].
 #[must_use]
 pub fn run(seed: u64, settings: &Settings) -> Report {
     seed_elections(Random::new(seed, "elections", 0).number());
@@ -29,7 +29,7 @@ pub fn run(seed: u64, settings: &Settings) -> Report {
     let logged = || traced(&trace, settings.log_level, || cluster.run());
     let verdict = catch_unwind(AssertUnwindSafe(logged)).unwrap_or_else(|panic| {
         let text = format!("a panic: {}", panic_text(&*panic));
-        Err(Violation::new(Fault::Broken, text))
+        Err(Violation::new(ViolationKind::Broken, text))
     });
     Report { seed, verdict, trace }
 }

@@ -2,8 +2,8 @@
 
 use crate::data_types::DataTypeHistory;
 use crate::history::{History, KeyNumber, Outcome, Read, ReadNumber, Reader};
-use crate::machine::{Asked, Machine, Use, missing_at};
-use crate::names::Name;
+use crate::machine::{Machine, MachineUse, RequestOutcome, missing_at};
+use crate::names::RecordName;
 use crate::orders::Orders;
 use crate::policy::Policy;
 use crate::registers::RegisterHistory;
@@ -68,7 +68,7 @@ impl RunContext {
     pub fn in_service(&self) -> Vec<Arc<Machine>> {
         let machines = self.machines.iter();
         let is_meant =
-            |machine: &&Arc<Machine>| machine.used() == Use::InService && self.has(machine);
+            |machine: &&Arc<Machine>| machine.used() == MachineUse::InService && self.has(machine);
         machines.filter(is_meant).cloned().collect()
     }
 
@@ -93,7 +93,8 @@ impl RunContext {
         let asked = machine.ask(move |store| async move {
             let (mut missing, mut count) = (BTreeSet::new(), usize::MAX);
             let mut look = || {
-                missing.extend(internode.iter().flat_map(|ways| missing_at(&store, ways)));
+                missing
+                    .extend(internode.iter().flat_map(|internode| missing_at(&store, internode)));
                 let state = store.control().read();
                 let layout = state.layouts().for_reads(name.partition(state.ring_size()));
                 let primaries = name.primaries(layout, state.ring_size(), name.n_val(&state));
@@ -167,8 +168,8 @@ impl RunContext {
         history.add_read(Read { key, reader, start_us, end_us, found })
     }
 
-    pub(crate) fn name(&self, key: KeyNumber) -> Name {
-        Name::of(key, self.policy(key))
+    pub(crate) fn name(&self, key: KeyNumber) -> RecordName {
+        RecordName::of(key, self.policy(key))
     }
 
     /// Returns the policy of a key.
@@ -186,16 +187,16 @@ pub(crate) struct Failure {
 /// Waits for a node's answer, for longer than the store's own timeout.
 pub(crate) async fn answer_within_patience<T>(
     quorums: Quorums,
-    asked: impl Future<Output = Asked<Result<T, RequestError>>>,
+    asked: impl Future<Output = RequestOutcome<Result<T, RequestError>>>,
 ) -> Result<T, Failure> {
     let limit = Duration::from_millis(quorums.timeout_ms.into()) + PATIENCE;
     let failure = |outcome, text: &str| Failure { outcome, text: text.to_owned() };
     match tokio::time::timeout(limit, asked).await {
         Err(_) => Err(failure(Outcome::Unknown, "no answer")),
-        Ok(Asked::NoNode) => Err(failure(Outcome::Refused, "nobody there")),
-        Ok(Asked::Lost) => Err(failure(Outcome::Unknown, "connection lost")),
-        Ok(Asked::Answer(Ok(answer))) => Ok(answer),
-        Ok(Asked::Answer(Err(error))) => {
+        Ok(RequestOutcome::NoNode) => Err(failure(Outcome::Refused, "nobody there")),
+        Ok(RequestOutcome::Lost) => Err(failure(Outcome::Unknown, "connection lost")),
+        Ok(RequestOutcome::Answer(Ok(answer))) => Ok(answer),
+        Ok(RequestOutcome::Answer(Err(error))) => {
             Err(Failure { outcome: requests::outcome_of(&error), text: error.to_string() })
         }
     }

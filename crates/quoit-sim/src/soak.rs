@@ -1,6 +1,6 @@
 //! A soak: runs the seeds of a range, or as many seeds as a number of minutes allows.
 
-use crate::many_runs::{HardshipOptions, Run, Tally, run_in_parallel};
+use crate::many_runs::{FaultOptions, Run, Tally, run_in_parallel};
 use clap::Args;
 use std::ops::Range;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ pub(crate) struct SoakArgs {
     #[arg(long)]
     minutes: Option<u64>,
     #[command(flatten)]
-    extremes: HardshipOptions,
+    fault_options: FaultOptions,
     /// Seeds to run at a time; as many as there are processors if this is left out
     #[arg(long)]
     jobs: Option<usize>,
@@ -50,7 +50,7 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
     let in_time = seeds.take_while(|_| until.is_none_or(|until| Instant::now() < until));
     let shared = Mutex::new((Tally::default(), Instant::now()));
     run_in_parallel(in_time, args.jobs, |seed| {
-        let run = Run { seed, extremes: args.extremes };
+        let run = Run { seed, fault_options: args.fault_options };
         let output = run.output(None);
         let mut shared = shared.lock().expect("a thread that panics ends the program");
         let (tally, told) = &mut *shared;

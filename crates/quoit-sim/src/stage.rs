@@ -1,6 +1,6 @@
 //! Stages of a run, and the violation for a task that has panicked.
 
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use tokio::task::JoinError;
 
 /// Stage of a run.
@@ -18,5 +18,5 @@ pub(crate) enum Stage {
 
 /// Returns the violation for a task that panicked or was aborted.
 pub(crate) fn broken(error: JoinError) -> Violation {
-    Violation::new(Fault::Broken, error.to_string())
+    Violation::new(ViolationKind::Broken, error.to_string())
 }

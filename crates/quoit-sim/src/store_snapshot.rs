@@ -4,7 +4,7 @@ use crate::contents::Contents;
 use crate::engine_model::EngineModel;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
-use crate::names::Name;
+use crate::names::RecordName;
 use crate::run_context::RunContext;
 use crate::value::{Events, found_in_object};
 use quoit_cluster::{NodeId, State};
@@ -29,8 +29,8 @@ pub(crate) struct StoreSnapshot {
 
 impl StoreSnapshot {
     /// Reads all stores; `None` if a store can't be read.
-    pub(crate) fn at(ground: &RunContext) -> Option<Self> {
-        let machines = ground.in_service();
+    pub(crate) fn at(run_context: &RunContext) -> Option<Self> {
+        let machines = run_context.in_service();
         let (mut stores, mut contents) = (Vec::new(), Vec::new());
         for machine in &machines {
             let Some(store) = machine.store() else { continue };
@@ -38,7 +38,7 @@ impl StoreSnapshot {
             contents.push(EngineModel::look(&machine.engine_model(), read).ok()?);
             stores.push((machine.index, store));
         }
-        let founder = ground.machines.iter().find(|machine| ground.has(machine));
+        let founder = run_context.machines.iter().find(|machine| run_context.has(machine));
         let founder = founder.map(|machine| machine.index);
         Some(Self { stores, contents, founder })
     }
@@ -64,7 +64,11 @@ impl StoreSnapshot {
 
     /// Returns the layouts by which members read a key, without those that replicas refuse. A joining
     /// node is left out: it uses its own layout until it knows the cluster's.
-    pub(crate) fn read_layouts(&self, newest: &State, name: &Name) -> BTreeMap<u64, Arc<Layout>> {
+    pub(crate) fn read_layouts(
+        &self,
+        newest: &State,
+        name: &RecordName,
+    ) -> BTreeMap<u64, Arc<Layout>> {
         let partition = name.partition(newest.ring_size());
         let members = self.stores.iter().filter(|(place, store)| {
             newest.members().get(Machine::node_id_at(*place)).is_some()

@@ -1,6 +1,6 @@
 //! The checks that the test command runs with the simulator.
 
-use crate::many_runs::{End, HardshipOptions, Run, Tally, print_output, run_in_parallel};
+use crate::many_runs::{FaultOptions, Run, RunOutcome, Tally, print_output, run_in_parallel};
 use quoit_planted::PlantedFault;
 use quoit_sim::Family;
 use std::ops::Range;
@@ -70,9 +70,9 @@ const FAMILY_SEEDS: [(Family, Range<u64>); 5] = [
 ];
 /// Planted faults that seeds of a family have to find.
 const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 16] = [
-    (Family::Rights, PlantedFault::KeepsEpoch),
-    (Family::Rights, PlantedFault::ForgetsSince),
-    (Family::Rights, PlantedFault::RefusesUnasked),
+    (Family::Permissions, PlantedFault::KeepsEpoch),
+    (Family::Permissions, PlantedFault::ForgetsSince),
+    (Family::Permissions, PlantedFault::RefusesUnasked),
     (Family::Expiring, PlantedFault::ForgetsExpired),
     (Family::WrongStarts, PlantedFault::ServesBeforeTime),
     (Family::WithoutExchanges, PlantedFault::DropsHints),
@@ -120,21 +120,21 @@ enum Check {
 impl Check {
     /// Returns all checks, the longest first, so that no processor waits for a last long one.
     fn all() -> impl Iterator<Item = Self> {
-        let of_mix = |seed| Run { seed, extremes: HardshipOptions::default() };
+        let of_mix = |seed| Run { seed, fault_options: FaultOptions::default() };
         let in_families = PLANTED_IN_FAMILIES.map(|(family, fault)| (fault, Some(family)));
         let planted = PLANTED.map(|fault| (fault, None)).into_iter().chain(in_families);
         let finds = planted.map(|(fault, family)| Self::Finds(fault, family));
-        let former = HardshipOptions { family: Some(Family::Former), ..HardshipOptions::default() };
-        let again = REGRESSIONS
-            .into_iter()
-            .map(move |(seed, found)| Self::PassesAgain(Run { seed, extremes: former }, found));
-        let of_families = FAMILY_SEEDS.into_iter().flat_map(|(family, seeds)| {
-            let extremes = HardshipOptions { family: Some(family), ..HardshipOptions::default() };
-            seeds.map(move |seed| Self::Passes(Run { seed, extremes }))
+        let former = FaultOptions { family: Some(Family::Former), ..FaultOptions::default() };
+        let again = REGRESSIONS.into_iter().map(move |(seed, found)| {
+            Self::PassesAgain(Run { seed, fault_options: former }, found)
         });
-        let data_types = HardshipOptions { data_types: true, ..HardshipOptions::default() };
+        let of_families = FAMILY_SEEDS.into_iter().flat_map(|(family, seeds)| {
+            let fault_options = FaultOptions { family: Some(family), ..FaultOptions::default() };
+            seeds.map(move |seed| Self::Passes(Run { seed, fault_options }))
+        });
+        let data_types = FaultOptions { data_types: true, ..FaultOptions::default() };
         let of_data_types =
-            DATA_TYPE_SEEDS.map(move |seed| Self::Passes(Run { seed, extremes: data_types }));
+            DATA_TYPE_SEEDS.map(move |seed| Self::Passes(Run { seed, fault_options: data_types }));
         let repeats = REPEATED_SEEDS.map(move |seed| Self::Repeats(of_mix(seed)));
         let passes = CHECKED_SEEDS.map(move |seed| Self::Passes(of_mix(seed)));
         finds.chain(repeats).chain(again).chain(of_families).chain(of_data_types).chain(passes)
@@ -159,8 +159,8 @@ impl Check {
                 locked().count_repeated(run, &outputs);
             }
             Self::Finds(fault, family) => {
-                let extremes = HardshipOptions { family, ..HardshipOptions::default() };
-                let runs = PLANTED_SEEDS.map(|seed| Run { seed, extremes });
+                let fault_options = FaultOptions { family, ..FaultOptions::default() };
+                let runs = PLANTED_SEEDS.map(|seed| Run { seed, fault_options });
                 let name = fault.name();
                 let found = first_finding(runs, |run| run.output(Some(fault)));
                 let mut tally = locked();
@@ -188,9 +188,9 @@ fn first_finding(
     for run in runs {
         let output = output(run);
         match run.end(&output) {
-            End::Passed => {}
-            End::Violation => return Ok(run),
-            End::Otherwise => {
+            RunOutcome::Passed => {}
+            RunOutcome::Violation => return Ok(run),
+            RunOutcome::Otherwise => {
                 print_output(&output);
                 return Err(format!("seed {} names no violation: {}", run.seed, output.status));
             }

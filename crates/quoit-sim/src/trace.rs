@@ -15,10 +15,10 @@ pub const LINE_COUNT_DEFAULT: usize = 400;
 pub struct Trace {
     time: SimTime,
     tell: Option<fn(&str)>,
-    lines: Arc<Mutex<Lines>>,
+    lines: Arc<Mutex<TraceLines>>,
 }
 
-struct Lines {
+struct TraceLines {
     kept: VecDeque<String>,
     count_max: usize,
     count: u64,
@@ -31,7 +31,7 @@ impl Trace {
     pub fn new(time: SimTime, count_max: usize, tell: Option<fn(&str)>) -> Self {
         // This hasher has fixed keys, so equal stories have equal digests.
         let hasher = DefaultHasher::new();
-        let lines = Lines { kept: VecDeque::new(), count_max, count: 0, hasher };
+        let lines = TraceLines { kept: VecDeque::new(), count_max, count: 0, hasher };
         Self { time, tell, lines: Arc::new(Mutex::new(lines)) }
     }
 

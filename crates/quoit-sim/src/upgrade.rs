@@ -4,13 +4,13 @@
 //! become active before every member speaks the newer version of the internode protocol, and it must
 //! become active afterwards.
 
-use crate::faults::{MachineFault as Trouble, Planned};
-use crate::finish::{answer, insist};
+use crate::faults::{MachineFault as FaultKind, PlannedFault};
+use crate::finish::{answer, retry_until_success};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::run_context::RunContext;
 use crate::versions::{NEWER, OLDER};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::props::PropUpdates;
@@ -30,14 +30,14 @@ const TRY_US: Range<u64> = 200_000..1_500_000;
 const TYPE_NAME: &[u8] = b"counters";
 
 /// Installs the older program on some of the machines, and plans their upgrades.
-pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
+pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<PlannedFault> {
     let mut random = Random::new(seed, "upgrades", 0);
     let mut planned = Vec::new();
     for machine in machines {
         let (is_old, at_us) = (random.percent(OLD_PERCENT), random.within(UPGRADES_US));
         if is_old {
             machine.set_versions(OLDER);
-            planned.push(Planned { at_us, fault: Trouble::Upgrade(machine.index) });
+            planned.push(PlannedFault { at_us, fault: FaultKind::Upgrade(machine.index) });
         }
     }
     planned
@@ -50,19 +50,21 @@ pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
 /// When the type becomes active although a member does not know it.
 pub async fn try_new_things(
     seed: u64,
-    ground: RunContext,
+    run_context: RunContext,
     are_clients_working: impl Fn() -> bool,
 ) -> Result<(), Violation> {
     let mut random = Random::new(seed, "upgrades", 1);
     while are_clients_working() {
         sleep(Duration::from_micros(random.within(TRY_US))).await;
-        let machines = ground.in_service();
+        let machines = run_context.in_service();
         let machine = random.pick(&machines);
         let said = activate(machine).await;
         let text = said.as_ref().err().map_or("done", |failure| failure);
-        ground.trace.note("upgrade", &format!("{}: activate counters -> {text}", machine.name));
+        run_context
+            .trace
+            .note("upgrade", &format!("{}: activate counters -> {text}", machine.name));
         if let Ok(members) = said {
-            check_versions(&ground, &members)?;
+            check_versions(&run_context, &members)?;
         }
     }
     Ok(())
@@ -73,10 +75,11 @@ pub async fn try_new_things(
 /// # Errors
 ///
 /// When it still does not become active after 30 s, or a member does not know it.
-pub async fn use_new_things(ground: &RunContext) -> Result<(), Violation> {
-    let machines = ground.in_service();
-    let members = insist(ground, "activate counters", || activate(&machines[0])).await?;
-    check_versions(ground, &members)
+pub async fn use_new_things(run_context: &RunContext) -> Result<(), Violation> {
+    let machines = run_context.in_service();
+    let members =
+        retry_until_success(run_context, "activate counters", || activate(&machines[0])).await?;
+    check_versions(run_context, &members)
 }
 
 /// Activates the type at a node, and returns the members that the node knows.
@@ -96,12 +99,12 @@ async fn activate(machine: &Machine) -> Result<Vec<NodeId>, String> {
     answer(machine.ask(activate).await)
 }
 
-fn check_versions(ground: &RunContext, members: &[NodeId]) -> Result<(), Violation> {
-    let old = ground.machines.iter().find(|machine| {
+fn check_versions(run_context: &RunContext, members: &[NodeId]) -> Result<(), Violation> {
+    let old = run_context.machines.iter().find(|machine| {
         let is_member = members.contains(&Machine::node_id_at(machine.index));
         is_member && machine.versions() != NEWER
     });
     let Some(old) = old else { return Ok(()) };
     let text = format!("a data type may be used, and {} does not know what that is", old.name);
-    Err(Violation::new(Fault::TooNew, text))
+    Err(Violation::new(ViolationKind::TooNew, text))
 }

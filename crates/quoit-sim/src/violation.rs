@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum ViolationKind {
     /// A read found a value that no client wrote, or whose write the store had refused.
     Fabricated,
     /// An acknowledged write is neither found nor replaced.
@@ -52,7 +52,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Kind of the violation.
-    pub fault: Fault,
+    pub fault: ViolationKind,
     /// Description for people: where and how the promise was broken.
     pub text: String,
 }
@@ -60,7 +60,7 @@ pub struct Violation {
 impl Violation {
     /// Creates a violation with a description.
     #[must_use]
-    pub fn new(fault: Fault, text: impl Into<String>) -> Self {
+    pub fn new(fault: ViolationKind, text: impl Into<String>) -> Self {
         Self { fault, text: text.into() }
     }
 

@@ -20,7 +20,7 @@ pub struct Workload {
     /// Percentage of writes that set `pw` as well, of those that fallbacks may accept.
     pub primaries_percent: u64,
     /// True if clocks are wrong at starts of machines and at no other time.
-    pub starts_wrong: bool,
+    pub wrong_clocks_at_start: bool,
 }
 
 /// Tempo of a run.
@@ -100,7 +100,7 @@ impl Default for Workload {
             pause_us_max: 600_000,
             expiring_percent: 0,
             primaries_percent: 0,
-            starts_wrong: false,
+            wrong_clocks_at_start: false,
         }
     }
 }
@@ -118,7 +118,7 @@ impl Workload {
             pause_us_max,
             expiring_percent: 0,
             primaries_percent: 30,
-            starts_wrong: false,
+            wrong_clocks_at_start: false,
         }
     }
 

@@ -13,7 +13,7 @@ use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Fetch, Maintenance, PointAccess, RecordAt, RecordMeta,
+    Applied, BeforeImage, Decision, Fetch, IoMode, Maintenance, PointAccess, RecordAt, RecordMeta,
     RecordRef, Ticket,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -56,13 +56,13 @@ fn open(directory: &Path) -> (BitcaskEngine, OpenReport) {
     BitcaskEngine::open(disk, clock, &Threads, BitcaskSettings::new(1)).unwrap()
 }
 
-fn put(engine: &BitcaskEngine, name: &Name, before: Before, value: &[u8]) -> Ticket {
+fn put(engine: &BitcaskEngine, name: &Name, before: BeforeImage, value: &[u8]) -> Ticket {
     let meta = RecordMeta { digest: 1, n_val_class: 3, ..RecordMeta::default() };
     let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(value);
         Decision::Put(meta)
     };
-    match engine.update(&name.at(), before, Access::Wait, change).unwrap() {
+    match engine.update(&name.at(), before, IoMode::Wait, change).unwrap() {
         Applied::Written(ticket) => ticket,
         applied => panic!("{applied:?}"),
     }
@@ -105,16 +105,16 @@ fn main() {
     }
     let names: Vec<Name> = (0..keys).map(Name::new).collect();
     measure("put, new key", &names, |name| {
-        put(&engine, name, Before::Read, &value);
+        put(&engine, name, BeforeImage::Read, &value);
     });
     measure("put, existing key, read before", &names, |name| {
-        put(&engine, name, Before::Read, &value);
+        put(&engine, name, BeforeImage::Read, &value);
     });
     measure("put, existing key, not read before", &names, |name| {
-        put(&engine, name, Before::Skip, &value);
+        put(&engine, name, BeforeImage::Skip, &value);
     });
     measure("get", &names, |name| {
-        let fetch = engine.get(&name.at(), Access::NoWait).unwrap();
+        let fetch = engine.get(&name.at(), IoMode::NoWait).unwrap();
         assert!(matches!(fetch, Fetch::Found(_)), "{fetch:?}");
     });
     measure("head", &names, |name| assert!(engine.head(&name.at()).unwrap().is_some()));

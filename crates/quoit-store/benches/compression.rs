@@ -14,7 +14,8 @@ use quoit_seam::{Clock, Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Maintenance, RecordAt, RecordMeta, RecordRef, Shown,
+    Applied, BeforeImage, Decision, Engine, InPlaceRead, IoMode, Maintenance, RecordAt, RecordMeta,
+    RecordRef,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
 use rustix::time::{ClockId, clock_gettime};
@@ -130,7 +131,7 @@ fn put_all(engine: &dyn Engine, count: u64) {
                 out.extend_from_slice(&value);
                 Decision::Put(meta)
             };
-            let applied = engine.update(at, Before::Front, Access::Wait, change).unwrap();
+            let applied = engine.update(at, BeforeImage::Front, IoMode::Wait, change).unwrap();
             assert!(matches!(applied, Applied::Written(_)));
         });
     }
@@ -143,8 +144,8 @@ fn get_all(engine: &dyn Engine, count: u64) {
         with_name(random.next() % count, |at| {
             let mut size_bytes = 0;
             let mut look = |record: &RecordRef<'_>| size_bytes = record.value.len();
-            let shown = engine.show(at, Access::Wait, &mut look).unwrap();
-            assert!(shown == Shown::Found && size_bytes == RANDOM_BYTES + LINES * LINE_BYTES);
+            let shown = engine.show(at, IoMode::Wait, &mut look).unwrap();
+            assert!(shown == InPlaceRead::Found && size_bytes == RANDOM_BYTES + LINES * LINE_BYTES);
         });
     }
 }

@@ -17,7 +17,7 @@ use quoit_model::secondary_index::IndexRange;
 use quoit_seam::{Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
+    Applied, BeforeImage, Decision, Engine, IoMode, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
@@ -98,7 +98,7 @@ fn put(engine: &dyn Engine, number: u64) {
         Decision::Put(meta)
     };
     loop {
-        match engine.update(&at, Before::Read, Access::Wait, change) {
+        match engine.update(&at, BeforeImage::Read, IoMode::Wait, change) {
             Ok(Applied::Written(_)) => return,
             Ok(other) => panic!("a put was {other:?}"),
             // The store has fallen behind. Like a client, wait and try again.

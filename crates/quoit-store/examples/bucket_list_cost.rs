@@ -17,7 +17,7 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_seam::{Clock, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{BeforeImage, Decision, Engine, IoMode, RecordAt, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
@@ -64,7 +64,7 @@ fn put(engine: &dyn Engine, key: &[u8], expires_at_secs: u32) -> Result<(), Stor
         out.extend_from_slice(&VALUE);
         Decision::Put(meta)
     };
-    engine.update(&at, Before::Read, Access::Wait, change).map(drop)
+    engine.update(&at, BeforeImage::Read, IoMode::Wait, change).map(drop)
 }
 
 #[inline(never)]

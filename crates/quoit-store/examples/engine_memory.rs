@@ -16,7 +16,7 @@ use quoit_model::key::BucketRef;
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
-    Access, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta, RecordRef,
+    BeforeImage, Decision, IoMode, Maintenance, PointAccess, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn put(engine: &BitcaskEngine, key: &[u8]) -> Result<(), StoreError> {
         out.extend_from_slice(&VALUE);
         Decision::Put(meta)
     };
-    engine.update(&at, Before::Read, Access::Wait, change).map(drop)
+    engine.update(&at, BeforeImage::Read, IoMode::Wait, change).map(drop)
 }
 
 fn resident_bytes() -> u64 {

@@ -9,7 +9,7 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_seam::{Disk, ManualExecution, RealDisk, SystemClock};
 use quoit_store::engine::{
-    Access, Before, Decision, Engine, Maintenance, RecordAt, RecordMeta, RecordRef,
+    BeforeImage, Decision, Engine, IoMode, Maintenance, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
@@ -35,7 +35,7 @@ fn put(engine: &dyn Engine, number: u64) -> Result<(), StoreError> {
         out.extend_from_slice(&[number as u8; 1_024]);
         Decision::Put(RecordMeta { digest: number, ..RecordMeta::default() })
     };
-    engine.update(&at, Before::Read, Access::Wait, change).map(drop)
+    engine.update(&at, BeforeImage::Read, IoMode::Wait, change).map(drop)
 }
 
 fn processor_us() -> u64 {
@@ -48,7 +48,7 @@ fn main() -> Result<(), StoreError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
     let (clock, execution) = (Arc::new(SystemClock::default()), ManualExecution::default());
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
-    let of_tree = TreeSettings { room_bytes_min: 0, ..TreeSettings::default() };
+    let of_tree = TreeSettings { disk_free_bytes_min: 0, ..TreeSettings::default() };
     let opened = OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree);
     let (engine, _) = opened?;
     let (began, began_us) = (Instant::now(), processor_us());

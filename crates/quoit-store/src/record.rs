@@ -1,7 +1,7 @@
 //! Records: names, metadata and values.
 
 use bytes::Bytes;
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementHash, PlacementRule};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_number::low_u8;
@@ -23,7 +23,7 @@ impl<'a> RecordAt<'a> {
     /// The address of a record, or of a piece of one, in a known partition.
     pub(crate) fn of(key: KeyRef<'a>, encoded: &'a [u8], partition: Partition) -> Self {
         let identity = if key.is_piece() {
-            KeyHash::of_piece(encoded, Placement(0)).identity
+            KeyHash::of_piece(encoded, PlacementHash(0)).identity
         } else {
             // The identity does not depend on the bucket's placement rule, so any rule will do.
             KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
@@ -110,7 +110,7 @@ pub struct Record {
 pub struct RecordRef<'a> {
     /// Metadata that the caller stored with the record.
     pub meta: RecordMeta,
-    /// The value, or only its first bytes after a call with [`Before::Front`](super::Before::Front).
+    /// The value, or only its first bytes after a call with [`BeforeImage::Front`](super::Before::Front).
     pub value: &'a [u8],
     /// True if `value` is complete. If not, its checksum was not verified.
     pub is_whole: bool,

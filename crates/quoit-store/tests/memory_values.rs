@@ -6,7 +6,9 @@
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_seam::ManualClock;
-use quoit_store::engine::{Access, Before, Decision, PointAccess, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    BeforeImage, Decision, IoMode, PointAccess, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::sync::Arc;
 
@@ -42,7 +44,7 @@ fn values_take_the_memory_of_their_size_not_of_the_buffer_that_they_were_written
             value.truncate(VALUE_BYTES);
             Decision::Put(RecordMeta::default())
         };
-        engine.update(&at, Before::Skip, Access::Wait, &mut change).unwrap();
+        engine.update(&at, BeforeImage::Skip, IoMode::Wait, &mut change).unwrap();
     }
     let taken = resident_bytes() - before;
     let needed = VALUES * VALUE_BYTES;

@@ -38,7 +38,7 @@ pub struct TestNode {
     /// Settings of the store.
     pub settings: StoreSettings,
     /// Data that is stored beside the records; in memory by default.
-    pub beside: AuxiliaryData,
+    pub auxiliary: AuxiliaryData,
     /// Bounds of the node's connections.
     pub limits: Limits,
     /// Properties of untyped buckets.
@@ -82,7 +82,7 @@ impl TestNode {
             control_disk: Arc::new(FaultyDisk::new(u64::from(id))),
             engine: None,
             settings: StoreSettings::default(),
-            beside: AuxiliaryData::default(),
+            auxiliary: AuxiliaryData::default(),
             limits: Limits::default(),
             untyped_defaults: BucketProps::untyped(),
             boot_id: u64::from(id),
@@ -107,7 +107,7 @@ impl TestNode {
     ///
     /// If a disk fails.
     pub fn assemble(self) -> Result<Node, StartError> {
-        let Self { clock, settings, beside, ring_size, .. } = self;
+        let Self { clock, settings, auxiliary, ring_size, .. } = self;
         let of_control = Settings {
             addresses: Addresses { node: address_of(&self.host).into(), ..Addresses::default() },
             ring_size: Some(ring_size),
@@ -128,7 +128,7 @@ impl TestNode {
             let engine = memory_engine(control.ring_size(), &clock);
             NodeEngine { engine, dots: events([self.id; 8]), loss: None }
         });
-        let parts = NodeParts { engine, control, internode, clock, settings, beside };
+        let parts = NodeParts { engine, control, internode, clock, settings, auxiliary };
         Ok(parts.assemble()?)
     }
 

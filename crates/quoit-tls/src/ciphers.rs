@@ -5,10 +5,10 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite as suite;
 
 /// A suite with its name in OpenSSL and its name in the standards.
-type Named = (&'static str, &'static str, SupportedCipherSuite);
+type NamedSuite = (&'static str, &'static str, SupportedCipherSuite);
 
 /// All supported suites, the best first.
-const SUITES: [Named; 9] = [
+const SUITES: [NamedSuite; 9] = [
     ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
     (

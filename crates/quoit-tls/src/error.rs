@@ -15,7 +15,7 @@ pub enum TlsError {
         /// The file.
         file: PathBuf,
         /// Place in the file.
-        place: Place,
+        place: FilePosition,
         /// Fault at that place.
         fault: FileFault,
     },
@@ -65,14 +65,14 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    pub(crate) fn file(file: &Path, place: Place, fault: FileFault) -> TlsError {
+    pub(crate) fn file(file: &Path, place: FilePosition, fault: FileFault) -> TlsError {
         TlsError::File { file: file.to_owned(), place, fault }
     }
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePosition {
     /// The file as a whole.
     Whole,
     /// A line of a text file, counted from 1.
@@ -81,12 +81,12 @@ pub enum Place {
     Offset(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Whole => Ok(()),
-            Place::Line(line) => write!(formatter, ":{line}"),
-            Place::Offset(offset) => write!(formatter, ", byte {offset}"),
+            FilePosition::Whole => Ok(()),
+            FilePosition::Line(line) => write!(formatter, ":{line}"),
+            FilePosition::Offset(offset) => write!(formatter, ", byte {offset}"),
         }
     }
 }

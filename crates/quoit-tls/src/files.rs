@@ -1,7 +1,7 @@
 //! Certificates, private keys and revocation lists in files.
 
 use crate::certificate::Certificate;
-use crate::error::{FileFault, Place, TlsError};
+use crate::error::{FileFault, FilePosition, TlsError};
 use crate::instant::Instant;
 use crate::sections::{Section, encrypted_key, read, sections};
 use rustls::RootCertStore;
@@ -23,7 +23,7 @@ pub struct LoadedCertificate {
     pub der: CertificateDer<'static>,
     /// The decoded content.
     pub certificate: Certificate,
-    pub(crate) place: Place,
+    pub(crate) place: FilePosition,
 }
 
 /// Loads the certificates of `file`, PEM or DER, in their order; at least one. Private keys and other
@@ -58,7 +58,7 @@ pub fn certificates_in(file: &Path, content: &[u8]) -> Result<Vec<LoadedCertific
     }
     if loaded.is_empty() {
         let fault = FileFault::Lacks { wanted: "certificate", found: others };
-        return Err(TlsError::file(file, Place::Whole, fault));
+        return Err(TlsError::file(file, FilePosition::Whole, fault));
     }
     Ok(loaded)
 }
@@ -98,7 +98,7 @@ pub fn load_password(file: &Path) -> Result<String, TlsError> {
     let content = read_secret(file, "password")?;
     let malformed = |fault: std::str::Utf8Error| {
         let fault = FileFault::Malformed { what: "password", detail: fault.to_string() };
-        TlsError::file(file, Place::Whole, fault)
+        TlsError::file(file, FilePosition::Whole, fault)
     };
     let text = std::str::from_utf8(&content).map_err(malformed)?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
@@ -110,7 +110,7 @@ fn read_secret(file: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o007 != 0 {
         let fault = FileFault::ReadableByOthers { what, mode };
-        return Err(TlsError::file(file, Place::Whole, fault));
+        return Err(TlsError::file(file, FilePosition::Whole, fault));
     }
     Ok(content)
 }
@@ -143,7 +143,7 @@ pub fn private_key_in(file: &Path, content: &[u8]) -> Result<PrivateKeyDer<'stat
         }
     }
     let lacks = FileFault::Lacks { wanted: "private key", found: others };
-    key.ok_or_else(|| TlsError::file(file, Place::Whole, lacks))
+    key.ok_or_else(|| TlsError::file(file, FilePosition::Whole, lacks))
 }
 
 /// Decodes a private key in DER. Its structure tells its kind.
@@ -173,7 +173,7 @@ pub(crate) fn load_usable_lists(
                 .build();
             if let Err(VerifierBuilderError::InvalidCrl(fault)) = check {
                 let fault = FileFault::UnusableRevocationList(format!("{fault:?}"));
-                return Err(TlsError::file(file, Place::Whole, fault));
+                return Err(TlsError::file(file, FilePosition::Whole, fault));
             }
             loaded.push((file.clone(), list));
         }
@@ -225,7 +225,7 @@ pub fn revocation_lists_in(file: &Path, content: &[u8]) -> Result<Vec<Revocation
     }
     if loaded.is_empty() {
         let fault = FileFault::Lacks { wanted: "revocation list", found: others };
-        return Err(TlsError::file(file, Place::Whole, fault));
+        return Err(TlsError::file(file, FilePosition::Whole, fault));
     }
     Ok(loaded)
 }

@@ -1,7 +1,7 @@
 //! A certificate with its private key, which one side of a connection presents.
 
 use crate::certificate::{Certificate, Purpose};
-use crate::error::{FileFault, Place, TlsError};
+use crate::error::{FileFault, FilePosition, TlsError};
 use crate::files::{LoadedCertificate, load_certificates, load_private_key};
 use crate::instant::Instant;
 use rustls::sign::CertifiedKey;
@@ -50,10 +50,10 @@ impl Identity {
         }
         let private = load_private_key(key)?;
         let unusable = |fault: rustls::Error| {
-            TlsError::file(key, Place::Whole, FileFault::UnsupportedKey(fault.to_string()))
+            TlsError::file(key, FilePosition::Whole, FileFault::UnsupportedKey(fault.to_string()))
         };
         let signing = crate::provider().key_provider.load_private_key(private).map_err(unusable)?;
-        let places: Vec<Place> = loaded.iter().map(|loaded| loaded.place).collect();
+        let places: Vec<FilePosition> = loaded.iter().map(|loaded| loaded.place).collect();
         let chain: Vec<_> = loaded.into_iter().map(|loaded| loaded.der).collect();
         let certified = CertifiedKey::new(chain.clone(), signing);
         certified.keys_match().map_err(|fault| match fault {
@@ -119,7 +119,7 @@ impl fmt::Debug for Identity {
 }
 
 /// Returns the place of the certificate of the chain that the key belongs to.
-fn matching(certified: &CertifiedKey, places: &[Place]) -> Option<Place> {
+fn matching(certified: &CertifiedKey, places: &[FilePosition]) -> Option<FilePosition> {
     let belongs = |der: &CertificateDer<'static>| {
         CertifiedKey::new(vec![der.clone()], Arc::clone(&certified.key)).keys_match().is_ok()
     };

@@ -57,7 +57,7 @@ mod tests;
 pub use certificate::{Certificate, Purpose};
 pub use ciphers::CipherList;
 pub use client::{ClientSettings, client_config, server_name};
-pub use error::{FileFault, Place, TlsError};
+pub use error::{FileFault, FilePosition, TlsError};
 pub use expiry::{EXPIRY_WARNING_DAYS, Expiry};
 pub use files::{
     LoadedCertificate, RevocationList, certificates_in, load_authorities, load_certificates,

@@ -1,6 +1,6 @@
 //! The sections of a file: PEM sections with their first lines, or a single piece of DER.
 
-use crate::error::{FileFault, Place, TlsError};
+use crate::error::{FileFault, FilePosition, TlsError};
 use rustls_pki_types::pem::{self, SectionKind};
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -28,12 +28,13 @@ pub(crate) struct Section {
     /// Kind, according to the first line; `None` for DER, which has no such line.
     pub(crate) kind: Option<SectionKind>,
     pub(crate) der: Vec<u8>,
-    pub(crate) place: Place,
+    pub(crate) place: FilePosition,
 }
 
 /// Reads a file's content and metadata.
 pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
-    let unreadable = |fault| TlsError::file(file, Place::Whole, FileFault::Unreadable(fault));
+    let unreadable =
+        |fault| TlsError::file(file, FilePosition::Whole, FileFault::Unreadable(fault));
     let opened = File::open(file).map_err(unreadable)?;
     let metadata = opened.metadata().map_err(unreadable)?;
     let mut content = Vec::new();
@@ -41,7 +42,7 @@ pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
     if content.len() as u64 > FILE_BYTES_MAX {
         let size_bytes = metadata.len().max(content.len() as u64);
         let fault = FileFault::TooLarge { size_bytes, max: FILE_BYTES_MAX };
-        return Err(TlsError::file(file, Place::Whole, fault));
+        return Err(TlsError::file(file, FilePosition::Whole, fault));
     }
     Ok((content, metadata))
 }
@@ -49,20 +50,20 @@ pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
 /// Splits the content of `file` into sections.
 pub(crate) fn sections(file: &Path, content: &[u8]) -> Result<Vec<Section>, TlsError> {
     if content.first() == Some(&DER_SEQUENCE) && find(content, BEGIN).is_none() {
-        let place = Place::Offset(0);
+        let place = FilePosition::Offset(0);
         if in_sequence(content).is_some_and(|inside| inside.starts_with(PKCS12_VERSION)) {
             return Err(TlsError::file(file, place, FileFault::Pkcs12));
         }
         return Ok(vec![Section { kind: None, der: content.to_vec(), place }]);
     }
     if find(content, BEGIN).is_none() {
-        return Err(TlsError::file(file, Place::Whole, FileFault::UnknownFormat));
+        return Err(TlsError::file(file, FilePosition::Whole, FileFault::UnknownFormat));
     }
     let mut found = Vec::new();
     let mut rest = content;
     loop {
         let begins = find(rest, BEGIN).map_or(content.len(), |at| content.len() - rest.len() + at);
-        let place = Place::Line(line_of(content, begins));
+        let place = FilePosition::Line(line_of(content, begins));
         match pem::from_buf(&mut rest) {
             Ok(Some((kind, der))) => found.push(Section { kind: Some(kind), der, place }),
             Ok(None) => return Ok(found),
@@ -86,17 +87,17 @@ fn words(fault: &pem::Error) -> String {
 }
 
 /// Returns the place at which an encrypted key begins, if there is one.
-pub(crate) fn encrypted_key(content: &[u8]) -> Option<Place> {
+pub(crate) fn encrypted_key(content: &[u8]) -> Option<FilePosition> {
     // Unencrypted keys begin with an integer, and certificates and lists begin with a structure
     // that is not an algorithm.
     let algorithm = in_sequence(content).and_then(in_sequence);
     if algorithm.is_some_and(|algorithm| algorithm.first() == Some(&DER_OBJECT_ID)) {
-        return Some(Place::Offset(0));
+        return Some(FilePosition::Offset(0));
     }
     let at = [&b"-----BEGIN ENCRYPTED PRIVATE KEY-----"[..], b"Proc-Type: 4,ENCRYPTED"]
         .iter()
         .find_map(|mark| find(content, mark))?;
-    Some(Place::Line(line_of(content, at)))
+    Some(FilePosition::Line(line_of(content, at)))
 }
 
 /// Returns the bytes after the tag and the length of a DER sequence.

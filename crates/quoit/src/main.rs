@@ -12,7 +12,7 @@ use quoit_cli::target::TargetArgs;
 use quoit_cli::{changes, data, output, requests, say, status};
 use quoit_config::Sources;
 use quoit_import::ImportCommand;
-use quoit_import::facade::{self, Translated};
+use quoit_import::facade::{self, Translation};
 use quoit_operator::{admin, config_command, diagnosis, repl, riak_answers};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -115,26 +115,26 @@ fn command_line() -> Cli {
 
 /// Executes a command of Riak: either as the equivalent quoit command, or with a text.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
-fn riak(translated: Translated) -> ExitCode {
+fn riak(translated: Translation) -> ExitCode {
     match translated {
-        Translated::Run(words) if is_for_scripts(&words) => run_line(words, &say_fault),
-        Translated::Run(words) => run_line(words, &print_fault),
-        Translated::Ping { line, node } => run_line(line, &|fault: &anyhow::Error| {
-            let node = node.clone().unwrap_or_else(asked_by_default);
+        Translation::Run(words) if is_for_scripts(&words) => run_line(words, &print_error),
+        Translation::Run(words) => run_line(words, &print_fault),
+        Translation::Ping { line, node } => run_line(line, &|fault: &anyhow::Error| {
+            let node = node.clone().unwrap_or_else(default_node_address);
             say!("Node '{node}' not responding to pings.");
             print_fault(fault);
         }),
-        Translated::CheckConfig => told(check_config()),
-        Translated::Say { text, is_success: true } => {
+        Translation::CheckConfig => told(check_config()),
+        Translation::Say { text, is_success: true } => {
             say!("{text}");
             ExitCode::SUCCESS
         }
-        Translated::Say { text, is_success: false } => {
+        Translation::Say { text, is_success: false } => {
             eprintln!("{text}");
             ExitCode::FAILURE
         }
-        Translated::Test(url) => told(facade::test_cycle(&url)),
-        Translated::Ask(question, words) => told(riak_answers::answer(question, &words)),
+        Translation::Test(url) => told(facade::test_cycle(&url)),
+        Translation::Ask(question, words) => told(riak_answers::answer(question, &words)),
     }
 }
 
@@ -160,7 +160,7 @@ fn run_line(words: Vec<String>, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
 }
 
 /// The address of the node that is asked by default.
-fn asked_by_default() -> String {
+fn default_node_address() -> String {
     if let Some(url) = std::env::var("QUOIT_URL").ok().filter(|url| !url.is_empty()) {
         return url;
     }
@@ -186,14 +186,14 @@ fn told(answer: anyhow::Result<String>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(fault) => {
-            say_fault(&fault);
+            print_error(&fault);
             ExitCode::FAILURE
         }
     }
 }
 
 /// Prints an error as Riak's tools do.
-fn say_fault(fault: &anyhow::Error) {
+fn print_error(fault: &anyhow::Error) {
     say!("{fault:#}");
 }
 

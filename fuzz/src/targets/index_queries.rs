@@ -29,7 +29,7 @@ fn run(input: &[u8]) {
     let taken = queries.into_iter().filter(|selection| {
         let mut query = query(selection.clone());
         query.pattern.clone_from(&pattern);
-        query.go_on_from(continuation).is_ok()
+        query.continue_after(continuation).is_ok()
     });
     assert!(taken.count() <= 1, "a continuation belongs to two queries");
 }

@@ -4,7 +4,7 @@
 use crate::Target;
 use bytes::Bytes;
 use quoit_mapreduce::{
-    BucketName, Datum, Input, Inputs, Job, JobFault, PhaseFault, PhaseKind, Pipeline, Work,
+    BucketName, Datum, Input, Inputs, Job, JobFault, PhaseFault, PhaseKind, Pipeline, PipelineStep,
     append_json,
 };
 
@@ -53,16 +53,16 @@ fn run(job: &Job) -> Result<(), PhaseFault> {
     let mut pipeline = Pipeline::new(job.phases.clone(), HELD_BYTES_MAX);
     for _ in 0..STEP_COUNT_MAX {
         match pipeline.next_work()? {
-            Work::Done => break,
-            Work::Input => match inputs.take() {
+            PipelineStep::Done => break,
+            PipelineStep::Input => match inputs.take() {
                 Some(inputs) => pipeline.feed(inputs)?,
                 None => pipeline.end_input(),
             },
-            Work::Map { phase, inputs } => {
+            PipelineStep::Map { phase, inputs } => {
                 let outputs = mapped(&pipeline.phases()[phase].kind, phase, inputs)?;
                 pipeline.mapped(phase, outputs)?;
             }
-            Work::Reduce { phase, mut values } => {
+            PipelineStep::Reduce { phase, mut values } => {
                 values.truncate(1);
                 pipeline.reduced(phase, values)?;
             }

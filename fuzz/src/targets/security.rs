@@ -32,7 +32,7 @@ fn run(input: &[u8]) {
         }
     }
     for (user, _) in security.users() {
-        assert!(security.rights_of(user).is_some(), "a user has rights, if only none");
+        assert!(security.permissions_of(user).is_some(), "a user has rights, if only none");
     }
 }
 

@@ -7,7 +7,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Fetch, KeyRange, Maintenance, PointAccess, RecordAt,
+    Applied, BeforeImage, Decision, Fetch, IoMode, KeyRange, Maintenance, PointAccess, RecordAt,
     RecordMeta, RecordRef, ScanAccess,
 };
 use quoit_store::error::StoreError;
@@ -37,7 +37,7 @@ fn run(input: &[u8]) {
     let execution = ManualExecution::default();
     let Ok(engine) = open(disk, &execution) else { return };
     for number in 0..KEY_COUNT {
-        with_record(number, |at| match engine.get(at, Access::Wait) {
+        with_record(number, |at| match engine.get(at, IoMode::Wait) {
             Ok(Fetch::Found(record)) => {
                 let known = (0..WRITES_EACH).any(|write| record.value == value(number, write));
                 assert!(known, "key {number} reads as {:?}", record.value);
@@ -49,7 +49,7 @@ fn run(input: &[u8]) {
     let _ = engine.list_keys(KeyRange::All, None, KEY_COUNT);
     with_record(0, |at| {
         if matches!(put(&engine, at, b"new"), Ok(Applied::Written(_))) {
-            let found = engine.get(at, Access::Wait);
+            let found = engine.get(at, IoMode::Wait);
             let is_new = matches!(&found, Ok(Fetch::Found(record)) if record.value == b"new"[..]);
             assert!(is_new, "a write over damage reads as {found:?}");
         }
@@ -86,7 +86,7 @@ fn put(engine: &BitcaskEngine, at: &RecordAt<'_>, value: &[u8]) -> Result<Applie
         out.extend_from_slice(value);
         Decision::Put(RecordMeta::default())
     };
-    engine.update(at, Before::Skip, Access::Wait, &mut change)
+    engine.update(at, BeforeImage::Skip, IoMode::Wait, &mut change)
 }
 
 /// The files of a store whose process was killed: sealed segments with key files, and an open segment.
@@ -136,7 +136,7 @@ mod tests {
         }
         let engine = open(disk, &ManualExecution::default()).unwrap();
         for number in 0..KEY_COUNT {
-            let found = with_record(number, |at| engine.get(at, Access::Wait)).unwrap();
+            let found = with_record(number, |at| engine.get(at, IoMode::Wait)).unwrap();
             let last = value(number, WRITES_EACH - 1);
             assert!(matches!(found, Fetch::Found(record) if record.value == last));
         }

@@ -5,7 +5,7 @@ use super::event::{CellEvent, read_cell_events};
 use super::fields::{FieldReader, unsigned};
 use super::file::{Campaign, phase_keys};
 use super::matrix::{Coordinates, cell_label, combinations, put_in, transform};
-use super::room::RoomNeeds;
+use super::resources::ResourceNeeds;
 use super::scale::CampaignScale;
 use super::server_plan::ServerPlan;
 use super::servers::NodeAddresses;
@@ -28,7 +28,7 @@ pub struct CampaignCell {
     /// The loads, in the order in which they run. The last one is measured.
     pub(super) phases: Vec<CellPhase>,
     pub(super) events: Vec<CellEvent>,
-    pub(super) needs: RoomNeeds,
+    pub(super) needs: ResourceNeeds,
     /// True if the resource use of the nodes is read each second.
     pub(super) is_watched: bool,
 }
@@ -127,8 +127,8 @@ impl Campaign {
             Some(term) => read_cell_events(&term, scale, measured).map_err(fault("events"))?,
             None => Vec::new(),
         };
-        let needs =
-            get("needs")?.map_or_else(|| Ok(RoomNeeds::default()), |term| RoomNeeds::read(&term));
+        let needs = get("needs")?
+            .map_or_else(|| Ok(ResourceNeeds::default()), |term| ResourceNeeds::read(&term));
         let needs = needs.map_err(fault("needs"))?;
         let coordinates = coordinates
             .iter()

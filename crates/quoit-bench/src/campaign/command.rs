@@ -6,7 +6,7 @@ use super::error::CampaignError;
 use super::file::Campaign;
 use super::interruption::Interruption;
 use super::page::write_report;
-use super::room::FreeRoom;
+use super::resources::FreeResources;
 use super::scale::CampaignScale;
 use super::select::select;
 use super::servers::ServerStarter;
@@ -190,10 +190,10 @@ impl RunningCampaign<'_> {
         terminal: &mut Terminal,
     ) -> Result<bool, CampaignError> {
         let (began, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
-        let free = FreeRoom::look(self.context.directory);
-        let lack = cell.needs.lack(&cell.server, free).filter(|_| !forces);
-        let (end, note) = match lack {
-            Some(lack) => (CellEnd::Skipped, Some(lack)),
+        let free = FreeResources::look(self.context.directory);
+        let shortage = cell.needs.shortage(&cell.server, free).filter(|_| !forces);
+        let (end, note) = match shortage {
+            Some(shortage) => (CellEnd::Skipped, Some(shortage)),
             None => match self.context.run(cell, terminal)? {
                 CellOutcome::Done(note) => (CellEnd::Done, note),
                 CellOutcome::Failed(fault) => (CellEnd::Failed, Some(fault)),

@@ -2,7 +2,7 @@
 
 use super::scale::ScaleError;
 use super::servers::ServerFault;
-use crate::config::{ConfigError, Place};
+use crate::config::{ConfigError, SettingPlace};
 use crate::report::ReportError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub enum CampaignError {
     #[error("{place}campaigns have no key {key}{hint}; their keys are {known}")]
     UnknownKey {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The key.
         key: String,
         /// The nearest key, as a question, or an empty text.
@@ -57,7 +57,7 @@ pub enum CampaignError {
     #[error("{place}{problem}")]
     Value {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The value, and what to write instead.
         problem: String,
     },
@@ -65,7 +65,7 @@ pub enum CampaignError {
     #[error("{place}in the cell {cell}: {problem}")]
     CellValue {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The label of the cell.
         cell: String,
         /// The value, and what to write instead.
@@ -75,7 +75,7 @@ pub enum CampaignError {
     #[error("{place}in the phase {phase} of the cell {cell}: {error}")]
     Phase {
         /// Place of the phase.
-        place: Place,
+        place: SettingPlace,
         /// The name of the phase.
         phase: &'static str,
         /// The label of the cell.

@@ -5,7 +5,7 @@ use super::fields::pairs;
 use super::figure::{CampaignFigure, FORMS};
 use super::matrix::{CELLS_MAX, MatrixAxis, combinations, read_axes};
 use super::published::{PublishedSet, read_published};
-use crate::config::{Place, Settings, ValueForm};
+use crate::config::{SettingPlace, Settings, ValueForm};
 use crate::names::nearest;
 use crate::term::Term;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl Campaign {
     }
 
     /// Place of a key's setting.
-    pub(super) fn place(&self, key: &str) -> Place {
+    pub(super) fn place(&self, key: &str) -> SettingPlace {
         self.settings.place(key)
     }
 

@@ -20,7 +20,7 @@ mod matrix;
 mod measured;
 mod page;
 mod published;
-mod room;
+mod resources;
 mod scale;
 mod select;
 mod server_plan;

@@ -2,7 +2,7 @@
 
 use super::CapacityError;
 use super::law::{ClusterPoint, ScalingLaw};
-use super::needs::{Need, needs_of_room};
+use super::needs::{Need, resource_needs};
 use super::points::read_point;
 use crate::cli::{ExitStatus, failed};
 use crate::output::Terminal;
@@ -70,7 +70,7 @@ fn lines(options: &CapacityOptions) -> Result<Vec<String>, CapacityError> {
     let points = options.points.iter().map(|text| read_point(text, options.p99_max));
     let mut points: Vec<ClusterPoint> = points.collect::<Result<_, _>>()?;
     points.sort_by_key(|point| point.nodes);
-    let mut needs = needs_of_room(options)?;
+    let mut needs = resource_needs(options)?;
     let law = ScalingLaw::fit(&points);
     let mut lines = law.map_or_else(Vec::new, |law| describe(&law, &points));
     match (options.rate_per_s, law) {

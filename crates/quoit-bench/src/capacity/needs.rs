@@ -11,7 +11,7 @@ pub(super) struct Need {
 }
 
 /// The nodes for the data and for the keys, as far as these are required.
-pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, CapacityError> {
+pub(super) fn resource_needs(options: &CapacityOptions) -> Result<Vec<Need>, CapacityError> {
     let mut needs = Vec::new();
     let copies = u64::from(options.copies);
     match (options.data_bytes, options.disk_bytes) {
@@ -71,14 +71,14 @@ mod tests {
             memory_bytes: Some(8_000_000_000),
             ..CapacityOptions::default()
         };
-        let needs = needs_of_room(&options).expect("whole needs");
+        let needs = resource_needs(&options).expect("whole needs");
         // 6 TB on nodes with 0.7 TB each; 72 GB in nodes with 8 GB each.
         assert_eq!(needs.iter().map(|need| need.nodes).collect::<Vec<_>>(), [9, 9]);
         assert!(
             needs[0].text.starts_with("2 TB of data in 3 copies, disks of 1 TB filled to 70 %")
         );
         let half = CapacityOptions { data_bytes: Some(1), ..CapacityOptions::default() };
-        assert!(needs_of_room(&half).expect_err("no disk").to_string().contains("--disk"));
-        assert_eq!(needs_of_room(&CapacityOptions::default()).expect("nothing"), []);
+        assert!(resource_needs(&half).expect_err("no disk").to_string().contains("--disk"));
+        assert_eq!(resource_needs(&CapacityOptions::default()).expect("nothing"), []);
     }
 }

@@ -4,8 +4,10 @@ use super::{BenchOptions, ExitStatus, failed, load};
 use crate::config::{
     Config, ConfigError, OperationEntry, Pacing, RunLength, Target, unread_target_keys,
 };
-use crate::driver::{Asks, Driver, DriverTask, check_target_lists, check_verifies, with_named};
-use crate::keygen::Kind;
+use crate::driver::{
+    Driver, DriverTask, SystemRequirements, check_target_lists, check_verifies, with_named,
+};
+use crate::keygen::KeyKind;
 use crate::output::Terminal;
 use crate::output::text::size_text;
 use crate::random::{RandomKind, Seed};
@@ -27,8 +29,8 @@ pub fn check(options: &BenchOptions) -> ExitStatus {
 /// When the configuration cannot be run.
 pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), ConfigError> {
     let config = load(options)?;
-    let CheckedConfig { asks, warnings, notices } = look(&config)?;
-    for (name, text) in plan_lines(&config, &asks) {
+    let CheckedConfig { system_requirements, warnings, notices } = look(&config)?;
+    for (name, text) in plan_lines(&config, &system_requirements) {
         terminal.line(&format!("{name:<13}{text}"));
     }
     for warning in config.warnings.iter().chain(&warnings) {
@@ -51,7 +53,7 @@ pub(super) fn look(config: &Config) -> Result<CheckedConfig, ConfigError> {
 
 /// A driver's answers about a configuration.
 pub(super) struct CheckedConfig {
-    pub(super) asks: Asks,
+    pub(super) system_requirements: SystemRequirements,
     pub(super) warnings: Vec<String>,
     notices: Vec<String>,
 }
@@ -67,30 +69,36 @@ impl DriverTask for CheckTask<'_> {
         check_verifies::<D>(config)?;
         let (_, operations) = build_mix::<D>(&plan, &config.operations)?;
         check_expectations(config, &operations)?;
-        let asks = D::asks(&plan);
-        check_target_lists::<D>(config, &asks)?;
+        let system_requirements = D::system_requirements(&plan);
+        check_target_lists::<D>(config, &system_requirements)?;
         // Servers of the command line replace those of any key, so an unread key misdirects nothing.
         let unread = match config.target_overrides.is_empty() {
             true => unread_target_keys(&config.settings, D::NAME),
             false => Vec::new(),
         };
-        Ok(CheckedConfig { asks, notices: D::notices(&plan), warnings: unread })
+        Ok(CheckedConfig { system_requirements, notices: D::notices(&plan), warnings: unread })
     }
 }
 
 /// The lines of the plan, for the report of a run.
-pub(super) fn plan(config: &Config, asks: &Asks) -> Vec<(String, String)> {
-    let lines = plan_lines(config, asks).into_iter();
+pub(super) fn plan(
+    config: &Config,
+    system_requirements: &SystemRequirements,
+) -> Vec<(String, String)> {
+    let lines = plan_lines(config, system_requirements).into_iter();
     lines.map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
 /// The lines of the plan, each a name and a text.
-fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
+fn plan_lines(
+    config: &Config,
+    system_requirements: &SystemRequirements,
+) -> Vec<(&'static str, String)> {
     let (workers, threads) = (config.worker_count, config.thread_count);
     let mut lines = vec![
         ("driver", config.driver.clone()),
-        ("targets", targets_text(asks)),
-        ("durability", asks.durability.clone()),
+        ("targets", targets_text(system_requirements)),
+        ("durability", system_requirements.durability.clone()),
         ("workers", format!("{workers} on {threads} threads, {}", pacing_text(config))),
         ("duration", duration_text(config)),
         ("operations", operations_text(config)),
@@ -110,14 +118,17 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
     lines
 }
 
-fn targets_text(asks: &Asks) -> String {
+fn targets_text(system_requirements: &SystemRequirements) -> String {
     let list_of =
         |targets: &[Target]| targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if asks.targets.is_empty() {
+    if system_requirements.targets.is_empty() {
         return "none".to_owned();
     }
-    let others = asks.others.iter().map(|(name, targets)| format!("; {name} {}", list_of(targets)));
-    list_of(&asks.targets) + &others.collect::<String>()
+    let others = system_requirements
+        .others
+        .iter()
+        .map(|(name, targets)| format!("; {name} {}", list_of(targets)));
+    list_of(&system_requirements.targets) + &others.collect::<String>()
 }
 
 fn pacing_text(config: &Config) -> String {
@@ -177,9 +188,9 @@ fn mix_text(operations: &[OperationEntry]) -> String {
 
 fn keys_text(config: &Config) -> String {
     let kind = match config.key_generator.kind() {
-        Kind::Integer => "integers",
-        Kind::String => "strings",
-        Kind::Binary => "binaries",
+        KeyKind::Integer => "integers",
+        KeyKind::String => "strings",
+        KeyKind::Binary => "binaries",
     };
     let dimension = match config.key_generator.dimension() {
         Some(dimension) => format!("about {dimension} distinct"),

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::config::{
     Config, ConfigError, ConfigText, Expectation, LINE_FILE, LoadOptions, LoadOptionsError,
-    LogLevel, Place, RunEvent, RunLength, Target, TargetOverride,
+    LogLevel, RunEvent, RunLength, SettingPlace, Target, TargetOverride,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -185,7 +185,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     for text in &options.targets {
         config.target_overrides.push(TargetOverride::parse(text)?);
     }
-    let place = Place::Option("--expect");
+    let place = SettingPlace::Option("--expect");
     for text in &options.expectations {
         let fault =
             |error| ConfigError::Expectation { place: place.clone(), error: Box::new(error) };
@@ -236,7 +236,7 @@ impl DriverTask for RunTask<'_> {
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
     let mut config = load(options)?;
     // Check first, so that a configuration that cannot be run leaves no directory behind.
-    let check::CheckedConfig { asks, warnings, .. } = check::look(&config)?;
+    let check::CheckedConfig { system_requirements, warnings, .. } = check::look(&config)?;
     // Resolve links now: a path through the link `current` points elsewhere once the run has its directory.
     let config_paths: Vec<PathBuf> = options
         .config_paths
@@ -267,9 +267,10 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     let (driver, workers) = (&config.driver, config.worker_count);
     terminal.set_title(format!("{driver}: {workers} workers, {}", config.pacing));
     config.hooks.run_before(directory.path())?;
-    let mut environment = Environment::look(check::plan(&config, &asks), configurations);
+    let mut environment =
+        Environment::look(check::plan(&config, &system_requirements), configurations);
     if options.asks_servers {
-        environment.ask_servers(&config.driver, &asks.targets);
+        environment.ask_servers(&config.driver, &system_requirements.targets);
     }
     if let Err(error) = environment.write(directory.path()) {
         log.warning(&format!("the report will not show the setup of the run: {error}"));

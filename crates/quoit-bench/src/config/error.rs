@@ -16,7 +16,7 @@ use crate::term::{SyntaxError, Term};
 
 /// The origin of a setting: file, line and column, or an option of the command line, or a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingPlace {
     /// A line of a file.
     Line {
         /// Path of the file, as the caller gave it.
@@ -32,7 +32,7 @@ pub enum Place {
     Default,
 }
 
-impl Display for Place {
+impl Display for SettingPlace {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { file, line, column } => {
@@ -119,7 +119,7 @@ pub enum ConfigError {
     )]
     UnknownKey {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The key.
         key: String,
         /// The nearest known key, as a question, or an empty text.
@@ -129,7 +129,7 @@ pub enum ConfigError {
     #[error("{place}{error}")]
     Expectation {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The fault.
         error: Box<ExpectationError>,
     },
@@ -137,7 +137,7 @@ pub enum ConfigError {
     #[error("{place}{key} is {value}: {expected}")]
     Value {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The key.
         key: String,
         /// The value as the file spells it.
@@ -149,7 +149,7 @@ pub enum ConfigError {
     #[error("{place}{key}: {error}")]
     Generator {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// `key_generator` or `value_generator`.
         key: &'static str,
         /// The problem.
@@ -159,7 +159,7 @@ pub enum ConfigError {
     #[error("{place}{key}: the file {} cannot be read: {error}", .path.display())]
     KeyFile {
         /// Place where the generator is set.
-        place: Place,
+        place: SettingPlace,
         /// The key: `key_generator`, `value_generator` or `value_generator_blob_file`.
         key: &'static str,
         /// Path of the file.
@@ -171,7 +171,7 @@ pub enum ConfigError {
     #[error("{place}{key}: {error}")]
     Script {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The key that names it.
         key: &'static str,
         /// The problem.
@@ -191,7 +191,7 @@ pub enum ConfigError {
     #[error("{place}driver {name} is not offered: {remedy}")]
     Driver {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The name without its prefix.
         name: String,
         /// The drivers that exist, or another remedy.
@@ -201,7 +201,7 @@ pub enum ConfigError {
     #[error("{place}the driver {driver} has no operation `{operation}`: it has {known}")]
     Operation {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The driver.
         driver: &'static str,
         /// The operation.
@@ -213,7 +213,7 @@ pub enum ConfigError {
     #[error("{place}the operation `{operation}` of the driver {driver} is not offered: {reason}")]
     OperationMissing {
         /// Place of the setting.
-        place: Place,
+        place: SettingPlace,
         /// The driver.
         driver: &'static str,
         /// The operation.

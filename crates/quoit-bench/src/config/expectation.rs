@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use thiserror::Error;
 
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, SettingPlace};
 use super::settings::Settings;
 use crate::names::nearest;
 
@@ -14,7 +14,7 @@ pub struct Expectation {
     /// The text as it was written.
     pub text: String,
     /// The place where it was written.
-    pub place: Place,
+    pub place: SettingPlace,
     /// Label of the operation that the condition is about. `None` means each operation of the mix, or all
     /// operations together for figures that can be added up.
     pub operation: Option<String>,
@@ -190,7 +190,7 @@ impl Expectation {
     ///
     /// When the text does not have this form, names an unknown figure, or has a bound that does not fit the
     /// figure.
-    pub fn parse(text: &str, place: Place) -> Result<Self, ExpectationError> {
+    pub fn parse(text: &str, place: SettingPlace) -> Result<Self, ExpectationError> {
         let text = text.trim();
         let form = || ExpectationError::Form { text: text.to_owned() };
         let (left, relation, bound) = split(text).ok_or_else(form)?;

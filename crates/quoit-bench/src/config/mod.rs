@@ -9,7 +9,7 @@ mod events;
 mod expectation;
 mod generators;
 mod hooks;
-mod known;
+mod known_keys;
 mod load_line;
 mod operations;
 mod pacing;
@@ -34,14 +34,14 @@ pub(crate) use agents::{NamedFile, agent_address};
 pub(crate) use config_text::ConfigText;
 pub use convert::to_toml;
 pub use duration::RunLength;
-pub use error::{ConfigError, Place};
+pub use error::{ConfigError, SettingPlace};
 pub(crate) use events::event_name;
 pub use events::{EventAction, EventCall, RunEvent};
 pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub(crate) use hooks::DIRECTORY_VARIABLE;
 pub use hooks::Hooks;
-pub(crate) use known::unread_target_keys;
+pub(crate) use known_keys::unread_target_keys;
 pub(crate) use load_line::LINE_FILE;
 pub use load_line::{KeySpread, LoadOptions, LoadOptionsError, Workload, is_url};
 pub use operations::OperationEntry;
@@ -224,7 +224,7 @@ impl Config {
     /// When the value of a key does not have the form that the key requires.
     pub fn from_settings(settings: Settings) -> Result<Self, ConfigError> {
         let mut warnings = settings.remarks().to_vec();
-        warnings.extend(known::warnings(&settings)?);
+        warnings.extend(known_keys::warnings(&settings)?);
         let operations = operations::read_operations(&settings)?;
         let driver = read_driver(&settings)?;
         check_stats(&settings, &mut warnings)?;

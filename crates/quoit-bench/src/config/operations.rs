@@ -1,6 +1,6 @@
 //! The weighted list of operations.
 
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, SettingPlace};
 use super::settings::Settings;
 use crate::keygen::KeyGenerator;
 use crate::term::Term;
@@ -18,7 +18,7 @@ pub struct OperationEntry {
     /// Weight of the entry. The probability of a draw is the weight divided by the sum of all weights.
     pub weight: u32,
     /// Place of the entry in the configuration.
-    pub place: Place,
+    pub place: SettingPlace,
 }
 
 /// The expected form of the list, for error messages.
@@ -38,7 +38,7 @@ pub(super) fn read_operations(settings: &Settings) -> Result<Vec<OperationEntry>
         operation: Term::atom(name),
         inserts: false,
         weight,
-        place: Place::Default,
+        place: SettingPlace::Default,
     };
     let key = "operations";
     let default = vec![entry("get", 4), entry("put", 4), entry("delete", 1)];
@@ -86,7 +86,7 @@ pub(super) fn check_inserts(
 }
 
 /// Parses an entry. The error says what form it should have.
-fn entry_of(element: &Term, place: Place) -> Result<OperationEntry, &'static str> {
+fn entry_of(element: &Term, place: SettingPlace) -> Result<OperationEntry, &'static str> {
     let (label, operation, weight) = match element.as_tuple() {
         Some([operation, weight]) => (operation, operation, weight),
         Some([label, operation, weight]) => (label, operation, weight),

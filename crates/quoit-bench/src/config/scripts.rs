@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::pacing::Pacing;
-use super::{Config, ConfigError, Place, Settings};
-use crate::keygen::{KeyGenerator, Kind, Role};
+use super::{Config, ConfigError, SettingPlace, Settings};
+use crate::keygen::{KeyGenerator, KeyKind, Role};
 use crate::script::{ScriptReference, ScriptedKind, Scripts, Session};
 use crate::term::Term;
 
@@ -35,9 +35,9 @@ impl Config {
             let texts = Term::Tuple(vec![Term::atom("int_to_str"), numbers]);
             self.key_generator = KeyGenerator::parse(&texts).expect("the default is one of ours");
         }
-        let kind_of = |kind: Kind| match kind {
-            Kind::Integer => ScriptedKind::Integer,
-            Kind::String | Kind::Binary => ScriptedKind::Bytes,
+        let kind_of = |kind: KeyKind| match kind {
+            KeyKind::Integer => ScriptedKind::Integer,
+            KeyKind::String | KeyKind::Binary => ScriptedKind::Bytes,
         };
         let key_kind = kind_of(self.key_generator.kind());
         let value_kind = kind_of(self.value_generator.kind());
@@ -92,7 +92,7 @@ impl Config {
 pub(super) fn base_of(source_dir: &str, settings: &Settings, key: &str) -> PathBuf {
     match settings.place(key) {
         _ if !source_dir.is_empty() => PathBuf::from(source_dir),
-        Place::Line { file, .. } => file.parent().map(Path::to_owned).unwrap_or_default(),
-        Place::Option(_) | Place::Default => PathBuf::new(),
+        SettingPlace::Line { file, .. } => file.parent().map(Path::to_owned).unwrap_or_default(),
+        SettingPlace::Option(_) | SettingPlace::Default => PathBuf::new(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, SettingPlace};
 use super::toml_form::{self, TomlEntry};
 use crate::term::{
     LocatedTerm, Position, Positions, Term, is_left_out, left_out_remark, parse_bytes_with_repair,
@@ -31,8 +31,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn place(&self, position: Position) -> Place {
-        Place::Line { file: self.file.clone(), line: position.line, column: position.column }
+    fn place(&self, position: Position) -> SettingPlace {
+        SettingPlace::Line { file: self.file.clone(), line: position.line, column: position.column }
     }
 
     /// The ways in which the value can be read. An Erlang term has only one.
@@ -142,7 +142,7 @@ impl Settings {
     }
 
     /// Every key that is set, in alphabetical order, with its place.
-    pub fn keys(&self) -> impl Iterator<Item = (&str, Place)> {
+    pub fn keys(&self) -> impl Iterator<Item = (&str, SettingPlace)> {
         self.entries.iter().map(|(key, entry)| (key.as_str(), entry.place(entry.key_position)))
     }
 
@@ -163,13 +163,15 @@ impl Settings {
     }
 
     /// Place of a key's value.
-    pub fn place(&self, key: &str) -> Place {
+    pub fn place(&self, key: &str) -> SettingPlace {
         self.place_in(key, &[])
     }
 
     /// Place of an element of the value. The indices of `path` lead from each element to one inside it.
-    pub(crate) fn place_in(&self, key: &str, path: &[usize]) -> Place {
-        self.entries.get(key).map_or(Place::Default, |entry| entry.place(entry.places.at(path)))
+    pub(crate) fn place_in(&self, key: &str, path: &[usize]) -> SettingPlace {
+        self.entries
+            .get(key)
+            .map_or(SettingPlace::Default, |entry| entry.place(entry.places.at(path)))
     }
 
     /// A value in the syntax of the file that sets `key`.

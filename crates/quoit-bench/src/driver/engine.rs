@@ -10,12 +10,12 @@ use std::sync::Arc;
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, Ticket,
+    Applied, BeforeImage, Decision, Engine, IoMode, RecordAt, RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 
 use super::{Inputs, Outcome, key_bytes};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 
 /// The bucket of all records.
@@ -56,13 +56,13 @@ pub(super) struct Writing {
 /// One worker's access to an engine.
 pub(super) struct EngineWorker {
     pub(super) engine: Arc<dyn Engine>,
-    key_kind: Kind,
+    key_kind: KeyKind,
     key: Vec<u8>,
 }
 
 impl EngineWorker {
     /// Creates a worker with keys of `key_kind`. Integers become decimal digits.
-    pub(super) fn new(engine: Arc<dyn Engine>, key_kind: Kind) -> Self {
+    pub(super) fn new(engine: Arc<dyn Engine>, key_kind: KeyKind) -> Self {
         Self { engine, key_kind, key: Vec::new() }
     }
 
@@ -106,7 +106,7 @@ impl EngineWorker {
 
     fn get(&self) -> Result<(), Term> {
         let name = RecordName::of(&self.key)?;
-        self.engine.get(&name.at(), Access::Wait).map(drop).map_err(|error| reason_of(&error))
+        self.engine.get(&name.at(), IoMode::Wait).map(drop).map_err(|error| reason_of(&error))
     }
 
     /// Writes or removes the record without reading it first. Returns `None` if there was nothing to
@@ -121,7 +121,7 @@ impl EngineWorker {
             Some(decide) => decide(buffer),
             None => Decision::Keep,
         };
-        match self.engine.update(&name.at(), Before::Skip, Access::Wait, change) {
+        match self.engine.update(&name.at(), BeforeImage::Skip, IoMode::Wait, change) {
             Ok(Applied::Written(ticket)) => Ok(Some(ticket)),
             Ok(Applied::Kept | Applied::WouldBlock) => Ok(None),
             Err(error) => Err(reason_of(&error)),

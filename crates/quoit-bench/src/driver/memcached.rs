@@ -7,9 +7,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::request_stream::RequestStream;
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes, key_bytes};
+use super::{
+    Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes, key_bytes,
+};
 use crate::config::{Config, ConfigError, Target, TargetKeys};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -28,7 +30,7 @@ pub(super) struct MemcachedPlan {
     targets: Vec<Target>,
     /// Bounds connecting and each request.
     timeout: Duration,
-    key_kind: Kind,
+    key_kind: KeyKind,
 }
 
 /// A request: its command, and whether a missing key is a failure, as it is for `get` in basho_bench.
@@ -58,9 +60,9 @@ impl Driver for Memcached {
         })
     }
 
-    fn asks(plan: &MemcachedPlan) -> Asks {
+    fn system_requirements(plan: &MemcachedPlan) -> SystemRequirements {
         let durability = "nothing is kept on a disk".to_owned();
-        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(_: &MemcachedPlan, term: &Term) -> Option<MemcachedOperation> {

@@ -6,9 +6,9 @@ use quoit_seam::SystemClock;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 
 use super::engine::{EngineOperation, EngineWorker, RING_SIZE, Writing};
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -18,7 +18,7 @@ pub(super) struct Memory(EngineWorker);
 /// State that all workers share.
 pub(super) struct MemoryPlan {
     engine: Arc<MemoryEngine>,
-    key_kind: Kind,
+    key_kind: KeyKind,
     /// Name of the driver in the configuration: `memory`, `ets` or `dets`.
     name: String,
 }
@@ -38,8 +38,8 @@ impl Driver for Memory {
         Ok(MemoryPlan { engine, key_kind, name })
     }
 
-    fn asks(_: &MemoryPlan) -> Asks {
-        Asks {
+    fn system_requirements(_: &MemoryPlan) -> SystemRequirements {
+        SystemRequirements {
             targets: Vec::new(),
             others: Vec::new(),
             durability: "nothing outlives the run".to_owned(),

@@ -40,7 +40,7 @@ use thiserror::Error;
 
 use self::ordered::{EleveldbDriver, InnostoreDriver, LeveledDriver};
 use crate::config::{Config, ConfigError, Target};
-use crate::keygen::{Key, Kind};
+use crate::keygen::{Key, KeyKind};
 use crate::term::Term;
 use crate::valgen::SourceError;
 use crate::verify::Read;
@@ -96,7 +96,7 @@ pub enum StartError {
 
 /// Requirements of a driver's settings on the system under test, for a user who checks before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asks {
+pub struct SystemRequirements {
     /// The servers, in the order in which workers take them; empty for a driver without servers.
     pub targets: Vec<Target>,
     /// Servers of additional lists, each with the name of the list.
@@ -134,7 +134,7 @@ pub trait Driver: Sized + 'static {
     fn plan(config: &Config) -> Result<Self::Plan, ConfigError>;
 
     /// Requirements of the settings on the system under test.
-    fn asks(plan: &Self::Plan) -> Asks;
+    fn system_requirements(plan: &Self::Plan) -> SystemRequirements;
 
     /// Notices about the settings, to be printed before a run.
     fn notices(_plan: &Self::Plan) -> Vec<String> {
@@ -229,10 +229,10 @@ pub(crate) fn with_named<T: DriverTask>(
 }
 
 /// The bytes of a key; an integer becomes decimal digits.
-fn key_bytes(kind: Kind, key: &Key) -> Cow<'_, [u8]> {
+fn key_bytes(kind: KeyKind, key: &Key) -> Cow<'_, [u8]> {
     match kind {
-        Kind::Integer => Cow::Owned(key.integer().to_string().into_bytes()),
-        Kind::String | Kind::Binary => Cow::Borrowed(key.bytes()),
+        KeyKind::Integer => Cow::Owned(key.integer().to_string().into_bytes()),
+        KeyKind::String | KeyKind::Binary => Cow::Borrowed(key.bytes()),
     }
 }
 
@@ -248,9 +248,9 @@ pub(crate) fn check_verifies<D: Driver>(config: &Config) -> Result<(), ConfigErr
 /// Checks that the driver has the server lists that the command line names.
 pub(crate) fn check_target_lists<D: Driver>(
     config: &Config,
-    asks: &Asks,
+    system_requirements: &SystemRequirements,
 ) -> Result<(), ConfigError> {
-    if !config.target_overrides.is_empty() && asks.targets.is_empty() {
+    if !config.target_overrides.is_empty() && system_requirements.targets.is_empty() {
         return Err(ConfigError::TargetUnused { driver: D::NAME });
     }
     let mut lists = config.target_overrides.iter().filter_map(|target| target.list.as_deref());
@@ -268,7 +268,7 @@ pub(crate) fn check_target_lists<D: Driver>(
 
 /// Checks that values are bytes, for drivers that store bytes.
 fn check_values_are_bytes(config: &Config, driver: &str) -> Result<(), ConfigError> {
-    if config.value_generator.kind() == Kind::Integer {
+    if config.value_generator.kind() == KeyKind::Integer {
         let expected = format!("the driver {driver} stores bytes: write for instance fixed_bin");
         return Err(config.settings.value_error("value_generator", expected));
     }

@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use super::{Asks, Driver, Inputs, Outcome, StartError};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements};
 use crate::config::{Config, ConfigError};
-use crate::keygen::{Key, Kind};
+use crate::keygen::{Key, KeyKind};
 use crate::term::Term;
 use crate::valgen::Value;
 use crate::worker_place::WorkerPlace;
@@ -16,7 +16,7 @@ pub(super) struct Null;
 /// State that all workers share.
 #[derive(Debug)]
 pub(super) struct NullPlan {
-    key_kind: Kind,
+    key_kind: KeyKind,
     /// True if printed texts go to standard error, because standard output is JSON.
     is_json: bool,
 }
@@ -28,12 +28,12 @@ pub(super) enum NullOperation {
     Draw { with_value: bool },
     Error,
     AnotherError,
-    Print { key: Option<Depth>, value: Option<Depth> },
+    Print { key: Option<PrintLimit>, value: Option<PrintLimit> },
 }
 
 /// Amount of a term that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum PrintLimit {
     Whole,
     /// At most this many bytes.
     Elements(usize),
@@ -52,8 +52,8 @@ impl Driver for Null {
         Ok(NullPlan { key_kind: config.key_generator.kind(), is_json: config.is_json })
     }
 
-    fn asks(_: &NullPlan) -> Asks {
-        Asks {
+    fn system_requirements(_: &NullPlan) -> SystemRequirements {
+        SystemRequirements {
             targets: Vec::new(),
             others: Vec::new(),
             durability: "nothing is written anywhere".to_owned(),
@@ -61,7 +61,7 @@ impl Driver for Null {
     }
 
     fn operation(_: &NullPlan, term: &Term) -> Option<NullOperation> {
-        let whole = Some(Depth::Whole);
+        let whole = Some(PrintLimit::Whole);
         let (name, depths) = match term {
             Term::Tuple(parts) => (parts.first()?.as_atom()?, &parts[1..]),
             other => (other.as_atom()?, &[][..]),
@@ -75,13 +75,14 @@ impl Driver for Null {
             ("another_error", []) => NullOperation::AnotherError,
             ("print_key", []) => NullOperation::Print { key: whole, value: None },
             ("print_value", []) => NullOperation::Print { key: None, value: whole },
-            ("print_value", [depth]) => {
-                NullOperation::Print { key: None, value: Some(depth_of(depth)?) }
+            ("print_value", [limit]) => {
+                NullOperation::Print { key: None, value: Some(print_limit_of(limit)?) }
             }
             ("print_key_and_value", []) => NullOperation::Print { key: whole, value: whole },
-            ("print_key_and_value", [key, value]) => {
-                NullOperation::Print { key: Some(depth_of(key)?), value: Some(depth_of(value)?) }
-            }
+            ("print_key_and_value", [key, value]) => NullOperation::Print {
+                key: Some(print_limit_of(key)?),
+                value: Some(print_limit_of(value)?),
+            },
             _ => return None,
         })
     }
@@ -116,17 +117,17 @@ impl Driver for Null {
             }
             NullOperation::Print { key, value } => {
                 let mut line = String::new();
-                if let Some(depth) = key {
+                if let Some(limit) = key {
                     match inputs.next_key() {
-                        Ok(key) => line = term_of_key(plan.key_kind, key, depth).to_string(),
+                        Ok(key) => line = term_of_key(plan.key_kind, key, limit).to_string(),
                         Err(_) => return Outcome::Stop,
                     }
                 }
-                if let Some(depth) = value {
+                if let Some(limit) = value {
                     let separator = if line.is_empty() { "" } else { " " };
                     let Ok(value) = inputs.next_value() else { return Outcome::Stop };
                     line.push_str(separator);
-                    line.push_str(&term_of_value(value, depth).to_string());
+                    line.push_str(&term_of_value(value, limit).to_string());
                 }
                 // A closed output does not stop the run.
                 let _ = match plan.is_json {
@@ -150,29 +151,31 @@ pub(super) fn failure(operation: NullOperation) -> Outcome {
     })
 }
 
-fn depth_of(term: &Term) -> Option<Depth> {
-    usize::try_from(term.as_integer()?).ok().filter(|count| *count > 0).map(Depth::Elements)
+fn print_limit_of(term: &Term) -> Option<PrintLimit> {
+    usize::try_from(term.as_integer()?).ok().filter(|count| *count > 0).map(PrintLimit::Elements)
 }
 
-fn term_of_key(kind: Kind, key: &Key, depth: Depth) -> Term {
+fn term_of_key(kind: KeyKind, key: &Key, limit: PrintLimit) -> Term {
     match kind {
-        Kind::Integer => Term::Integer(key.integer().into()),
-        Kind::String => Term::String(String::from_utf8_lossy(cut(key.bytes(), depth)).into_owned()),
-        Kind::Binary => Term::Binary(cut(key.bytes(), depth).to_vec()),
+        KeyKind::Integer => Term::Integer(key.integer().into()),
+        KeyKind::String => {
+            Term::String(String::from_utf8_lossy(cut(key.bytes(), limit)).into_owned())
+        }
+        KeyKind::Binary => Term::Binary(cut(key.bytes(), limit).to_vec()),
     }
 }
 
-fn term_of_value(value: Value<'_>, depth: Depth) -> Term {
+fn term_of_value(value: Value<'_>, limit: PrintLimit) -> Term {
     match value {
         Value::Integer(integer) => Term::Integer(integer.into()),
-        Value::Bytes(bytes) => Term::Binary(cut(bytes, depth).to_vec()),
+        Value::Bytes(bytes) => Term::Binary(cut(bytes, limit).to_vec()),
     }
 }
 
-fn cut(bytes: &[u8], depth: Depth) -> &[u8] {
-    match depth {
-        Depth::Whole => bytes,
-        Depth::Elements(count) => &bytes[..count.min(bytes.len())],
+fn cut(bytes: &[u8], limit: PrintLimit) -> &[u8] {
+    match limit {
+        PrintLimit::Whole => bytes,
+        PrintLimit::Elements(count) => &bytes[..count.min(bytes.len())],
     }
 }
 
@@ -183,23 +186,26 @@ mod tests {
     #[test]
     fn depths_bound_what_is_printed() {
         let value = Value::Bytes(b"abcdef");
-        assert_eq!(term_of_value(value, Depth::Elements(3)).to_string(), "<<\"abc\">>");
-        assert_eq!(term_of_value(value, Depth::Elements(9)).to_string(), "<<\"abcdef\">>");
-        assert_eq!(term_of_value(Value::Integer(-5), Depth::Elements(1)).to_string(), "-5");
+        assert_eq!(term_of_value(value, PrintLimit::Elements(3)).to_string(), "<<\"abc\">>");
+        assert_eq!(term_of_value(value, PrintLimit::Elements(9)).to_string(), "<<\"abcdef\">>");
+        assert_eq!(term_of_value(Value::Integer(-5), PrintLimit::Elements(1)).to_string(), "-5");
         let mut key = Key::default();
         key.replace(b"key".iter().copied());
-        assert_eq!(term_of_key(Kind::String, &key, Depth::Whole).to_string(), "\"key\"");
-        assert_eq!(term_of_key(Kind::Binary, &key, Depth::Elements(1)).to_string(), "<<\"k\">>");
+        assert_eq!(term_of_key(KeyKind::String, &key, PrintLimit::Whole).to_string(), "\"key\"");
+        assert_eq!(
+            term_of_key(KeyKind::Binary, &key, PrintLimit::Elements(1)).to_string(),
+            "<<\"k\">>"
+        );
     }
 
     #[test]
     fn printing_operations_take_depths() {
-        let plan = NullPlan { key_kind: Kind::Integer, is_json: false };
+        let plan = NullPlan { key_kind: KeyKind::Integer, is_json: false };
         let operation = |text: &str| {
             let terms = crate::term::parse_terms(&format!("{text}.")).expect(text);
             Null::operation(&plan, &terms[0].term)
         };
-        let (whole, two) = (Some(Depth::Whole), Some(Depth::Elements(2)));
+        let (whole, two) = (Some(PrintLimit::Whole), Some(PrintLimit::Elements(2)));
         assert_eq!(operation("print_key"), Some(NullOperation::Print { key: whole, value: None }));
         assert_eq!(
             operation("{print_value, 2}"),

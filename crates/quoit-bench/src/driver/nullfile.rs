@@ -5,9 +5,9 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::null::{NullOperation, failure};
-use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, key_bytes};
 use crate::config::{Config, ConfigError};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -22,7 +22,7 @@ pub(super) struct NullFile {
 pub(super) struct NullFilePlan {
     /// Directory of the workers' files.
     directory: PathBuf,
-    key_kind: Kind,
+    key_kind: KeyKind,
 }
 
 /// An operation on the file.
@@ -44,9 +44,9 @@ impl Driver for NullFile {
         Ok(NullFilePlan { directory, key_kind: config.key_generator.kind() })
     }
 
-    fn asks(_: &NullFilePlan) -> Asks {
+    fn system_requirements(_: &NullFilePlan) -> SystemRequirements {
         let durability = "keys are written to files that are never synced".to_owned();
-        Asks { targets: Vec::new(), others: Vec::new(), durability }
+        SystemRequirements { targets: Vec::new(), others: Vec::new(), durability }
     }
 
     fn operation(_: &NullFilePlan, term: &Term) -> Option<NullFileOperation> {

@@ -13,9 +13,9 @@ use quoit_store::ordered::{
 };
 
 use super::engine::{EngineOperation, EngineWorker, RING_SIZE, Writing};
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -119,7 +119,7 @@ pub(super) struct OrderedEngineDriver<W> {
 pub(super) struct OrderedPlan {
     directory: PathBuf,
     is_synced: bool,
-    key_kind: Kind,
+    key_kind: KeyKind,
     /// Settings in the configuration that have no effect.
     ignored_options: Vec<&'static str>,
     /// The store, opened by the first worker.
@@ -157,13 +157,17 @@ impl<W: OrderedEngineKind> Driver for OrderedEngineDriver<W> {
         })
     }
 
-    fn asks(plan: &OrderedPlan) -> Asks {
+    fn system_requirements(plan: &OrderedPlan) -> SystemRequirements {
         let durability = if plan.is_synced {
             "each write waits for its sync"
         } else {
             "writes wait for nothing; synced every second"
         };
-        Asks { targets: Vec::new(), others: Vec::new(), durability: durability.to_owned() }
+        SystemRequirements {
+            targets: Vec::new(),
+            others: Vec::new(),
+            durability: durability.to_owned(),
+        }
     }
 
     fn notices(plan: &OrderedPlan) -> Vec<String> {

@@ -83,8 +83,8 @@ impl PbLinks {
         let target = &targets[place % targets.len()];
         let mut home = PbLink::open(target, timeout).await?;
         let count = targets.len();
-        let in_turn = (0..count).map(|step| targets[(place + step) % count].to_string());
-        let targets = in_turn.collect();
+        let rotated = (0..count).map(|step| targets[(place + step) % count].to_string());
+        let targets = rotated.collect();
         if routing == Routing::Target {
             return Ok(Self { home, targets, replicas: None });
         }
@@ -221,7 +221,7 @@ impl Replicas {
     async fn choose(&mut self, preferred: impl FnOnce(&Layout) -> &[u16]) {
         self.turn = self.turn.wrapping_add(1);
         let preferred = preferred(&self.layout);
-        let some = in_turn(preferred, self.turn).map(|place| usize::from(*place));
+        let some = rotated(preferred, self.turn).map(|place| usize::from(*place));
         let count = self.nodes.len();
         let all = (0..count).map(|step| self.turn.wrapping_add(step) % count);
         let now = Instant::now();
@@ -244,7 +244,7 @@ impl Replicas {
 }
 
 /// All items once, beginning with another item each turn.
-fn in_turn<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
+fn rotated<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
     let (before, from) = items.split_at(turn.checked_rem(items.len()).unwrap_or(0));
     from.iter().chain(before)
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisError};
 
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes, key_bytes};
+use super::{
+    Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes, key_bytes,
+};
 use crate::config::{Config, ConfigError, Target, TargetKeys};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::sent::note_sent;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -33,7 +35,7 @@ pub(super) struct RedisPlan {
     retry_delay: Duration,
     /// Time limit for connecting and for each request.
     timeout: Duration,
-    key_kind: Kind,
+    key_kind: KeyKind,
 }
 
 /// An operation.
@@ -76,9 +78,9 @@ impl Driver for Redis {
         })
     }
 
-    fn asks(plan: &RedisPlan) -> Asks {
+    fn system_requirements(plan: &RedisPlan) -> SystemRequirements {
         let durability = "requests ask for nothing, the server decides".to_owned();
-        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(_: &RedisPlan, term: &Term) -> Option<RedisOperation> {

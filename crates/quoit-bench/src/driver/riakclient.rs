@@ -4,7 +4,7 @@
 use quoit_client::Quorum;
 
 use super::riakc_pb::{self, PbOperation, RiakcPb, check_keys, read_quorum};
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -33,13 +33,13 @@ impl Driver for RiakClient {
         Ok(riakc_pb::PbPlan::of_bucket(targets, bucket, replies))
     }
 
-    fn asks(plan: &Self::Plan) -> Asks {
-        RiakcPb::asks(plan)
+    fn system_requirements(plan: &Self::Plan) -> SystemRequirements {
+        RiakcPb::system_requirements(plan)
     }
 
     fn notices(plan: &Self::Plan) -> Vec<String> {
         let addresses: Vec<String> =
-            Self::asks(plan).targets.iter().map(Target::to_string).collect();
+            Self::system_requirements(plan).targets.iter().map(Target::to_string).collect();
         let addresses = addresses.join(", ");
         let unused = "cookies and names of Erlang nodes are not used";
         vec![format!("riakclient speaks Protocol Buffers here, to {addresses}; {unused}")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::moments::Moments;
+use super::moments::OperationTimes;
 use super::stats::OperationStats;
 
 /// Distributions of the parts of the latencies, and of times that say how far the latencies can be trusted.
@@ -93,7 +93,7 @@ impl Breakdown {
     }
 
     #[inline]
-    pub(super) fn record(&mut self, operation: usize, moments: &Moments) {
+    pub(super) fn record(&mut self, operation: usize, moments: &OperationTimes) {
         if let Some(queueing) = moments.queueing() {
             self.queueing.record(nanos(queueing));
         }

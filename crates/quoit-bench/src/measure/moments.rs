@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The moments of one operation, in chronological order; only `due` can be after `free`, if a worker was
 /// free early.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moments {
+pub(crate) struct OperationTimes {
     /// Time at which the schedule of an open loop had the operation due; `None` in a closed loop.
     pub(crate) due: Option<Instant>,
     /// Time at which the worker was free to take it.
@@ -28,7 +28,7 @@ pub(crate) struct Moments {
     pub(crate) ended: Instant,
 }
 
-impl Moments {
+impl OperationTimes {
     /// Time from the moment at which the operation should have begun to its end.
     #[inline]
     pub(crate) fn latency(&self) -> Duration {
@@ -74,7 +74,7 @@ mod tests {
             let free = gaps[0];
             let started = free.max(due.unwrap_or(0)) + gaps[1];
             let (sent, ended) = (started + gaps[2], started + gaps[2] + gaps[3]);
-            let moments = Moments {
+            let moments = OperationTimes {
                 due: due.map(at),
                 free: if due.is_some() { at(free) } else { at(started) },
                 started: at(started),

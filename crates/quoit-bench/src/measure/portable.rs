@@ -12,7 +12,7 @@ use crate::term::{Term, parse_terms};
 
 /// Faults of a message that a correct agent never sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum FormError {
+pub enum PortableFormError {
     /// The number of operations differs from the number in the run.
     #[error("it has other operations than the run")]
     Operations,
@@ -37,7 +37,7 @@ impl OperationStats {
     }
 
     /// The statistics of a message form.
-    fn of_form(form: &StatsForm) -> Result<Self, FormError> {
+    fn of_form(form: &StatsForm) -> Result<Self, PortableFormError> {
         let mut histogram =
             Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are in the range of the crate");
         for (value, count) in &form.counts {
@@ -46,12 +46,12 @@ impl OperationStats {
         }
         let total: Option<u64> =
             form.counts.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
-        let count = total.ok_or(FormError::Figures)?;
+        let count = total.ok_or(PortableFormError::Figures)?;
         let sum_ns = (u128::from(form.sum_ns.0) << 64) | u128::from(form.sum_ns.1);
         let count_wide = u128::from(count);
         let bounds = u128::from(form.min_ns) * count_wide..=u128::from(form.max_ns) * count_wide;
         if form.min_ns > form.max_ns || !bounds.contains(&sum_ns) {
-            return Err(FormError::Figures);
+            return Err(PortableFormError::Figures);
         }
         let filled = (count > 0).then_some(histogram);
         Ok(Self::from_parts(filled, sum_ns, (form.min_ns, form.max_ns), form.error_count))
@@ -59,9 +59,9 @@ impl OperationStats {
 }
 
 /// The statistics of each of `count` operations.
-fn of_forms(forms: &[StatsForm], count: usize) -> Result<Vec<OperationStats>, FormError> {
+fn of_forms(forms: &[StatsForm], count: usize) -> Result<Vec<OperationStats>, PortableFormError> {
     if forms.len() != count {
-        return Err(FormError::Operations);
+        return Err(PortableFormError::Operations);
     }
     forms.iter().map(OperationStats::of_form).collect()
 }
@@ -92,7 +92,10 @@ impl Window {
     /// # Errors
     ///
     /// When the form can't be that of such a run.
-    pub(crate) fn of_form(form: &WindowForm, operation_count: usize) -> Result<Self, FormError> {
+    pub(crate) fn of_form(
+        form: &WindowForm,
+        operation_count: usize,
+    ) -> Result<Self, PortableFormError> {
         let breakdown = Breakdown::of_parts(
             [&form.canary, &form.queueing, &form.client_delay].map(OperationStats::of_form),
             of_forms(&form.service, operation_count)?,
@@ -102,7 +105,7 @@ impl Window {
         let mut window = Self::of_parts(operations, breakdown);
         for ErrorForm { operation, reason, count } in &form.errors {
             if *operation >= operation_count {
-                return Err(FormError::Operations);
+                return Err(PortableFormError::Operations);
             }
             window.count_errors(*operation, reason_of(reason), *count);
         }
@@ -138,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::measure::Moments;
+    use crate::measure::OperationTimes;
 
     /// A drawn operation: its index, its latency in nanoseconds and, if it failed, the reason.
     type Drawn = (usize, u64, Option<&'static str>);
@@ -161,7 +164,7 @@ mod tests {
                 Some(reason) => window.record_error(*operation, reason_of(reason), latency),
                 None => window.record(
                     *operation,
-                    &Moments {
+                    &OperationTimes {
                         due: Some(start),
                         free: start + latency / 5,
                         started: start + latency / 4,
@@ -203,16 +206,16 @@ mod tests {
     #[test]
     fn measurements_that_cannot_be_are_refused() {
         let form = window_of([(0, 5000, None)].iter()).to_form();
-        assert_eq!(Window::of_form(&form, 1).err(), Some(FormError::Operations));
+        assert_eq!(Window::of_form(&form, 1).err(), Some(PortableFormError::Operations));
         let mut other = form.clone();
         other.operations[0].sum_ns.1 = 1;
-        assert_eq!(Window::of_form(&other, 2).err(), Some(FormError::Figures));
+        assert_eq!(Window::of_form(&other, 2).err(), Some(PortableFormError::Figures));
         let mut other = form.clone();
         other.errors.push(ErrorForm { operation: 2, reason: "timeout".to_owned(), count: 1 });
-        assert_eq!(Window::of_form(&other, 2).err(), Some(FormError::Operations));
+        assert_eq!(Window::of_form(&other, 2).err(), Some(PortableFormError::Operations));
         let mut other = form;
         other.canary.counts = vec![(1, u64::MAX), (2, 1)];
-        assert_eq!(Window::of_form(&other, 2).err(), Some(FormError::Figures));
+        assert_eq!(Window::of_form(&other, 2).err(), Some(PortableFormError::Figures));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::client::{ThreadLoad, ThreadTime};
 use super::collector::{Collector, Delivery};
-use super::moments::Moments;
-use super::stalls::GapsOfThread;
+use super::moments::OperationTimes;
+use super::stalls::ThreadGaps;
 use super::stats::Window;
 use crate::term::Term;
 
@@ -23,7 +23,7 @@ pub(crate) struct Recorder {
     window_end: Instant,
     release: Instant,
     load: ThreadLoad,
-    gaps: GapsOfThread,
+    gaps: ThreadGaps,
     /// Time of the last reading of the thread's processor times, and the reading.
     watched: (Instant, ThreadTime),
 }
@@ -41,14 +41,14 @@ impl Recorder {
             window_end: release + WINDOW,
             release,
             load: ThreadLoad::default(),
-            gaps: GapsOfThread::new(release),
+            gaps: ThreadGaps::new(release),
             watched: (Instant::now(), ThreadTime::now()),
         }
     }
 
     /// Counts a success. Takes no lock and allocates nothing, except once a second.
     #[inline]
-    pub(crate) fn record(&mut self, operation: usize, moments: &Moments) {
+    pub(crate) fn record(&mut self, operation: usize, moments: &OperationTimes) {
         if self.begin(moments.ended) {
             self.gaps.success(moments.ended);
             self.window.record(operation, moments);
@@ -122,7 +122,7 @@ impl Recorder {
     /// Delivers the last, incomplete window. The thread must still report that it has finished.
     pub(crate) fn flush(&mut self) {
         self.hand_over(self.second);
-        let gaps = std::mem::replace(&mut self.gaps, GapsOfThread::new(self.release));
+        let gaps = std::mem::replace(&mut self.gaps, ThreadGaps::new(self.release));
         self.collector.deliver_gaps(self.thread, gaps.finish());
     }
 }

@@ -27,13 +27,13 @@ pub(crate) type Gaps = Vec<(Duration, Duration)>;
 
 /// The gaps of one thread.
 #[derive(Debug)]
-pub(super) struct GapsOfThread {
+pub(super) struct ThreadGaps {
     release: Instant,
     last: Instant,
     gaps: Gaps,
 }
 
-impl GapsOfThread {
+impl ThreadGaps {
     /// State of a thread without successes. The measurement starts at `release`.
     pub(super) fn new(release: Instant) -> Self {
         Self { release, last: release, gaps: Vec::new() }
@@ -152,7 +152,7 @@ mod tests {
     /// The gaps of a thread that has successes at these times, in milliseconds.
     fn gaps_of(successes_ms: impl Iterator<Item = u64>) -> Gaps {
         let release = Instant::now();
-        let mut gaps = GapsOfThread::new(release);
+        let mut gaps = ThreadGaps::new(release);
         successes_ms.for_each(|at| gaps.success(release + ms(at)));
         gaps.finish()
     }

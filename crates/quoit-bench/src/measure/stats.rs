@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::breakdown::Breakdown;
-use super::moments::Moments;
+use super::moments::OperationTimes;
 use crate::term::Term;
 
 /// Number of significant decimal digits of a recorded latency, whose error is below 0.1 %.
@@ -75,7 +75,7 @@ pub struct Attempts {
     pub latencies: Latencies,
     /// The shortest time until an operation failed, in microseconds. Figures from this time on are lower
     /// bounds.
-    pub least_failed_us: u64,
+    pub earliest_failure_us: u64,
 }
 
 impl Attempts {
@@ -84,7 +84,7 @@ impl Attempts {
     #[must_use]
     pub fn lower_bounds(&self) -> [bool; 7] {
         // A percentile is only known within the error of the histogram.
-        let least_us = self.least_failed_us as f64 * (1.0 - PERCENTILE_ERROR);
+        let least_us = self.earliest_failure_us as f64 * (1.0 - PERCENTILE_ERROR);
         let mut bounds = self.latencies.figures_us().map(|us| us >= least_us);
         bounds[1] = true;
         bounds
@@ -199,7 +199,7 @@ impl OperationStats {
         (failed.count() > 0).then(|| {
             let mut all = self.clone();
             all.add(failed);
-            Attempts { latencies: all.latencies(), least_failed_us: to_us(failed.min_ns) }
+            Attempts { latencies: all.latencies(), earliest_failure_us: to_us(failed.min_ns) }
         })
     }
 
@@ -275,7 +275,7 @@ impl Window {
     }
 
     #[inline]
-    pub(crate) fn record(&mut self, operation: usize, moments: &Moments) {
+    pub(crate) fn record(&mut self, operation: usize, moments: &OperationTimes) {
         self.is_empty = false;
         // 64 bits hold the nanoseconds of 584 years.
         self.operations[operation].record(quoit_number::low_u64(moments.latency().as_nanos()));

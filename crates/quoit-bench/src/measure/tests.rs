@@ -7,10 +7,10 @@ use super::*;
 use crate::term::Term;
 
 /// A closed-loop operation that ended at `ended` after `latency`, and sent its request after half of it.
-pub(crate) fn closed_loop(latency: Duration, ended: Instant) -> Moments {
+pub(crate) fn closed_loop(latency: Duration, ended: Instant) -> OperationTimes {
     let started = ended.checked_sub(latency).expect("a clock that has run for longer");
     let sent = started + latency / 2;
-    Moments { due: None, free: started, started, sent, ended }
+    OperationTimes { due: None, free: started, started, sent, ended }
 }
 
 fn window_of(latencies_us: &[u64]) -> Window {
@@ -115,7 +115,7 @@ fn a_failure_is_a_lower_bound() {
     let attempts = window.operations()[0].attempts(&window.breakdown().failed()[0]);
     let attempts = attempts.expect("a failure");
     assert_eq!(attempts.latencies.count, 10);
-    assert_eq!(attempts.least_failed_us, 5000);
+    assert_eq!(attempts.earliest_failure_us, 5000);
     assert!((4995..=5005).contains(&attempts.latencies.median_us), "{attempts:?}");
     // The minimum is exact; the other figures may be greater.
     assert_eq!(attempts.lower_bounds(), [false, true, true, true, true, true, true]);

@@ -1,7 +1,7 @@
 //! The chart that basho_bench's `summary.r` draws: five panels, one below the other.
 
 use super::attempt_rows::attempt_rows;
-use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
+use super::panels::{ChartLayout, Facet, Panel, PanelSeries, draw_panels};
 use super::results::{Column, LatencyRow, OperationRows};
 use super::{ReportError, Results};
 
@@ -52,7 +52,7 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
     let directory = results.directory.display();
     let operations = attempt_rows(results)?;
     let names: Vec<&str> = results.operations.iter().map(|o| o.name.as_str()).collect();
-    let sheet = Sheet {
+    let sheet = ChartLayout {
         size: (options.width, options.height),
         title: format!("{directory}: throughput and latencies over time"),
         about: format!(

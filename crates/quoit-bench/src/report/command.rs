@@ -35,7 +35,7 @@ pub struct ReportOptions {
 
 /// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenReports {
     /// Paths of the files.
     pub files: Vec<PathBuf>,
     /// Notes about results that were missing or ignored.
@@ -49,7 +49,7 @@ pub struct Written {
 /// # Errors
 ///
 /// When the results cannot be read, or a report cannot be drawn or written.
-pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+pub fn write_reports(options: &ReportOptions) -> Result<WrittenReports, ReportError> {
     if options.directory.join(CAMPAIGN_PAGE).is_file() {
         return Err(ReportError::Campaign(options.directory.clone()));
     }
@@ -69,7 +69,7 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
         files.extend(write_periods(&results)?);
     }
     let steadiness = Steadiness::of(&results).text();
-    Ok(Written { files, notes: results.notes, steadiness })
+    Ok(WrittenReports { files, notes: results.notes, steadiness })
 }
 
 /// Writes the table of the run's periods to its directory, if the run has interval logs.
@@ -84,21 +84,21 @@ fn write_periods(results: &Results) -> Result<Option<PathBuf>, ReportError> {
 }
 
 /// Writes the reports of an experiment with a growing data type.
-fn write_growth_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+fn write_growth_reports(options: &ReportOptions) -> Result<WrittenReports, ReportError> {
     let mut growth = Growth::read(&options.directory)?;
     growth.notes.extend(without_time(options));
     let page = || Ok(draw_growth_page(&growth));
     let files = write_files(options, || growth.draw_chart(&options.chart), page)?;
-    Ok(Written { files, notes: growth.notes, steadiness: None })
+    Ok(WrittenReports { files, notes: growth.notes, steadiness: None })
 }
 
 /// Writes the reports of a search for the knee.
-fn write_knee_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+fn write_knee_reports(options: &ReportOptions) -> Result<WrittenReports, ReportError> {
     let mut knee = KneeResults::read(&options.directory)?;
     knee.notes.extend(without_time(options));
     let page = || Ok(draw_knee_page(&knee));
     let files = write_files(options, || knee.draw_chart(&options.chart), page)?;
-    Ok(Written { files, notes: knee.notes, steadiness: None })
+    Ok(WrittenReports { files, notes: knee.notes, steadiness: None })
 }
 
 /// A note for a user who asks for a range of time although rows have no time.

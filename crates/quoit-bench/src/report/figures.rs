@@ -29,7 +29,7 @@ pub(super) struct Figures {
 
 /// The load generator's part of the latencies.
 #[derive(Debug)]
-pub(super) struct OwnParts {
+pub(super) struct GeneratorLatencies {
     /// Latencies of the canaries.
     pub(super) canary: OperationStats,
     pub(super) queueing: OperationStats,
@@ -37,11 +37,13 @@ pub(super) struct OwnParts {
 }
 
 /// The load generator's part of a run's latencies; `None` if the run did not record it.
-pub(super) fn own_parts(results: &Results) -> Result<Option<OwnParts>, ReportError> {
+pub(super) fn generator_latencies(
+    results: &Results,
+) -> Result<Option<GeneratorLatencies>, ReportError> {
     let Some(canary) = part(results, "canary")? else { return Ok(None) };
     let queueing = part(results, "queueing")?.unwrap_or_default();
     let client_delay = part(results, "client-delay")?.unwrap_or_default();
-    Ok(Some(OwnParts { canary, queueing, client_delay }))
+    Ok(Some(GeneratorLatencies { canary, queueing, client_delay }))
 }
 
 /// A distribution of the breakdown; `None` if the run did not record it.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::csv::CsvLines;
-use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
+use super::panels::{ChartLayout, Facet, Panel, PanelSeries, draw_panels};
 use super::{ChartOptions, ReportError};
 use crate::growth::{COLUMNS, GrowthRow, TIMES};
 use crate::output::GROWTH_FILE;
@@ -93,7 +93,7 @@ impl Growth {
         });
         let times =
             Panel { title: "Time of each request", y_label: "Time (ms)", facets: times.collect() };
-        let sheet = Sheet {
+        let sheet = ChartLayout {
             size: (options.width, options.height),
             title: format!("{}: cost of a growing data type", self.directory.display()),
             about: "Two panels over the items of a container: the size of its record in KiB, and \

@@ -1,6 +1,6 @@
 //! Effects of a run's events: the time until the load was affected and until it had recovered.
 
-use super::course::Second;
+use super::time_spans::Second;
 use super::{EventRow, Results};
 use std::ops::Range;
 
@@ -100,13 +100,13 @@ mod tests {
             |second| second.p99_us = 31_000.0,
         ];
         for change in changes {
-            let course = seconds(60, |at, second| {
+            let time_spans = seconds(60, |at, second| {
                 if (21..25).contains(&at) || at == 26 {
                     change(second);
                 }
             });
             let felt = Impact::Felt { noticed_s: 1.5, recovered_s: Some(6.5) };
-            assert_eq!(impact(20.5..f64::INFINITY, &course), felt);
+            assert_eq!(impact(20.5..f64::INFINITY, &time_spans), felt);
         }
     }
 

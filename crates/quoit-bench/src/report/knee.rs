@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::csv::CsvLines;
-use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
+use super::panels::{ChartLayout, Facet, Panel, PanelSeries, draw_panels};
 use super::{ChartOptions, ReportError};
 use crate::run::{KNEE_COLUMNS, KNEE_FILE, KneeRow};
 
@@ -98,7 +98,7 @@ impl KneeResults {
                 series("median", "least", |row| row.p99_us_min / 1e3),
             ],
         );
-        let sheet = Sheet {
+        let sheet = ChartLayout {
             size: (options.width, options.height),
             title: format!("{}: search for the knee", self.directory.display()),
             about: "Two panels over the offered operations a second: successful operations a second, and \

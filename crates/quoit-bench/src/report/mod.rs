@@ -6,7 +6,6 @@
 mod attempt_rows;
 mod chart;
 mod command;
-mod course;
 mod csv;
 mod error;
 mod events;
@@ -24,10 +23,11 @@ mod steadiness;
 #[cfg(test)]
 mod tests;
 mod thinned;
+mod time_spans;
 
 pub use chart::{ChartOptions, draw_chart};
 pub(crate) use command::{CAMPAIGN_PAGE, write_after_run};
-pub use command::{ReportOptions, Written, report, write_reports};
+pub use command::{ReportOptions, WrittenReports, report, write_reports};
 pub use error::ReportError;
 pub use events::EventRow;
 pub use growth::Growth;

@@ -57,7 +57,7 @@ pub(super) struct Panel<'a> {
 }
 
 /// The parts of a chart other than its panels.
-pub(super) struct Sheet<'a> {
+pub(super) struct ChartLayout<'a> {
     /// Width and height in pixels.
     pub(super) size: (u32, u32),
     /// Title of the chart.
@@ -75,7 +75,10 @@ pub(super) struct Sheet<'a> {
 /// # Errors
 ///
 /// [`ReportError::Size`] if a side is not between 300 and 20 000 pixels.
-pub(super) fn draw_panels(sheet: &Sheet<'_>, panels: &[Panel<'_>]) -> Result<String, ReportError> {
+pub(super) fn draw_panels(
+    sheet: &ChartLayout<'_>,
+    panels: &[Panel<'_>],
+) -> Result<String, ReportError> {
     let (width, height) = sheet.size;
     if !SIDES.contains(&width) || !SIDES.contains(&height) {
         return Err(ReportError::Size { width, height });
@@ -97,7 +100,7 @@ pub(super) fn draw_panels(sheet: &Sheet<'_>, panels: &[Panel<'_>]) -> Result<Str
     Ok(document(sheet, &canvas.into_elements()))
 }
 
-fn document(sheet: &Sheet<'_>, elements: &str) -> String {
+fn document(sheet: &ChartLayout<'_>, elements: &str) -> String {
     let (width, height) = sheet.size;
     let (title, about) = (escape(&sheet.title), escape(&sheet.about));
     let css = palette::chart_css();
@@ -118,7 +121,7 @@ fn draw_panel(
     canvas: &mut Canvas,
     place: Frame,
     panel: &Panel<'_>,
-    sheet: &Sheet<'_>,
+    sheet: &ChartLayout<'_>,
     names_events: bool,
 ) {
     let has_strips = panel.facets.iter().any(|facet| facet.name.is_some());
@@ -187,7 +190,7 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
 
 /// Draws the lines of events through a plot. Names alternate between two rows, because events may be close
 /// together.
-fn draw_events(canvas: &mut Canvas, frame: Frame, sheet: &Sheet<'_>, has_names: bool) {
+fn draw_events(canvas: &mut Canvas, frame: Frame, sheet: &ChartLayout<'_>, has_names: bool) {
     let x = Scale::linear(sheet.x_range, (frame.left, frame.right));
     let (first, last) = sheet.x_range;
     let shown = sheet.events.iter().filter(|(at, _)| (first..=last).contains(at));

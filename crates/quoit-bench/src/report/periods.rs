@@ -1,6 +1,6 @@
 //! Figures of equal periods of a run, as a table.
 
-use super::course::{Second, Span, course, seconds};
+use super::time_spans::{Second, Span, seconds, time_spans};
 use super::{ReportError, Results};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) const FILE: &str = "periods.csv";
 ///
 /// When a log can't be read.
 pub(super) fn periods(results: &Results) -> Result<Vec<Span>, ReportError> {
-    course(results, PERIOD_COUNT)
+    time_spans(results, PERIOD_COUNT)
 }
 
 /// The table as text, with times in seconds, counts, and latencies in microseconds. Latencies are over all

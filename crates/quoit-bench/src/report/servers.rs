@@ -16,12 +16,12 @@ pub(super) struct Servers {
     pub(super) columns: [Vec<Vec<Option<f64>>>; FIGURE_COUNT],
     /// Resource use of all servers per successful operation. A resource is `None` unless all servers report
     /// it.
-    pub(super) per_operation: PerOperation,
+    pub(super) per_operation: OperationCost,
 }
 
 /// Resources that one operation has used.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct PerOperation {
+pub(crate) struct OperationCost {
     pub(crate) cpu_us: Option<f64>,
     pub(crate) read_bytes: Option<f64>,
     pub(crate) written_bytes: Option<f64>,
@@ -32,7 +32,7 @@ pub(crate) struct PerOperation {
 /// # Errors
 ///
 /// When the tables of the run can't be read.
-pub(crate) fn used_per_operation(directory: &Path) -> Result<Option<PerOperation>, ReportError> {
+pub(crate) fn used_per_operation(directory: &Path) -> Result<Option<OperationCost>, ReportError> {
     let servers = servers(&Results::read(directory)?)?;
     Ok(servers.map(|servers| servers.per_operation))
 }
@@ -114,13 +114,13 @@ impl MeasuredRows<'_> {
     }
 }
 
-fn per_operation(rows: &[ServerRow], covered_s: &[f64], operations: f64) -> PerOperation {
+fn per_operation(rows: &[ServerRow], covered_s: &[f64], operations: f64) -> OperationCost {
     let total = |column: usize| {
         let used = rows.iter().zip(covered_s).map(|(row, span)| Some(row.figures[column]? * span));
         used.sum::<Option<f64>>()
     };
     let of = |column: usize| Some(total(column)? / operations).filter(|_| operations > 0.0);
-    PerOperation {
+    OperationCost {
         cpu_us: of(CPU).map(|seconds| seconds * 1e6),
         read_bytes: of(READ),
         written_bytes: of(WRITTEN),
@@ -178,7 +178,7 @@ mod tests {
             row(2.0, "b:1", Some(0.1)),
             row(4.0, "a:1", Some(0.2)),
         ];
-        let PerOperation { cpu_us, read_bytes, written_bytes } =
+        let OperationCost { cpu_us, read_bytes, written_bytes } =
             arranged(&rows, 2000.0).per_operation;
         // 0.5 + 3 * 0.2 + 0.1 + 0.1 s, and 1000 bytes in each of 6 s.
         assert!((cpu_us.expect("a time") - 650.0).abs() < 1e-6, "{cpu_us:?}");

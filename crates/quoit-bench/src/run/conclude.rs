@@ -2,7 +2,7 @@
 
 use super::agents::AgentSummary;
 use super::conduct::RunOutcome;
-use super::expectations::{Judgement, Measured};
+use super::expectations::{Judgement, MeasuredResults};
 use super::junit::{JUNIT_FILE, write_junit};
 use super::recording::{RecordedRun, Recording};
 use super::summary::{SUMMARY_FILE, SummaryInputs};
@@ -53,7 +53,7 @@ pub(super) fn conclude(
         Pacing::Max | Pacing::Rate(_) | Pacing::Trace(_) => None,
     };
     let stalls = stalls(&gaps, elapsed, recorded.total.success_count(), offered_per_s);
-    let measured = Measured {
+    let measured = MeasuredResults {
         operations: &recorded.operations,
         total: &recorded.total,
         rates_per_s: &recorded.rates_per_s,

@@ -56,13 +56,13 @@ pub(super) struct Control {
     phase: watch::Sender<Phase>,
     /// True in the phase `Stopping`. An atomic copy, because workers check it before each operation.
     is_stopping: AtomicBool,
-    trouble: Mutex<Trouble>,
-    troubled: Notify,
+    run_failures: Mutex<RunFailures>,
+    failure_notify: Notify,
 }
 
 /// Failures that may end the run.
 #[derive(Debug, Default)]
-struct Trouble {
+struct RunFailures {
     end: Option<RunEnd>,
     crashes: VecDeque<Instant>,
     /// Reasons of the end, for people, that nobody has taken yet.
@@ -74,8 +74,8 @@ impl Control {
         Self {
             phase: watch::Sender::new(Phase::Starting),
             is_stopping: AtomicBool::new(false),
-            trouble: Mutex::default(),
-            troubled: Notify::new(),
+            run_failures: Mutex::default(),
+            failure_notify: Notify::new(),
         }
     }
 
@@ -101,46 +101,46 @@ impl Control {
 
     /// Requests the end of the run because of a failure. The first request decides the reported end.
     pub(super) fn request_end(&self, end: RunEnd) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.end.get_or_insert(end);
-        drop(trouble);
-        self.troubled.notify_one();
+        let mut run_failures = self.run_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        run_failures.end.get_or_insert(end);
+        drop(run_failures);
+        self.failure_notify.notify_one();
     }
 
     /// Requests the end of the run as [`request_end`](Self::request_end) does, with a reason for people.
     pub(super) fn request_end_because(&self, end: RunEnd, reason: String) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.reasons.push(reason);
-        drop(trouble);
+        let mut run_failures = self.run_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        run_failures.reasons.push(reason);
+        drop(run_failures);
         self.request_end(end);
     }
 
     /// Takes the reasons that were given since the last call.
     pub(super) fn take_reasons(&self) -> Vec<String> {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut trouble.reasons)
+        let mut run_failures = self.run_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut run_failures.reasons)
     }
 
     /// The requested end, if there is one.
     pub(super) fn requested_end(&self) -> Option<RunEnd> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).end
+        self.run_failures.lock().unwrap_or_else(PoisonError::into_inner).end
     }
 
     /// Waits until an end is requested.
     pub(super) async fn end_requested(&self) {
         while self.requested_end().is_none() {
-            self.troubled.notified().await;
+            self.failure_notify.notified().await;
         }
     }
 
     /// Records the crash of a worker. Returns false if there were too many crashes within [`CRASH_SPAN`].
     pub(super) fn may_restart(&self, now: Instant) -> bool {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.crashes.push_back(now);
-        while trouble.crashes.front().is_some_and(|first| now - *first > CRASH_SPAN) {
-            trouble.crashes.pop_front();
+        let mut run_failures = self.run_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        run_failures.crashes.push_back(now);
+        while run_failures.crashes.front().is_some_and(|first| now - *first > CRASH_SPAN) {
+            run_failures.crashes.pop_front();
         }
-        trouble.crashes.len() <= CRASH_COUNT_MAX
+        run_failures.crashes.len() <= CRASH_COUNT_MAX
     }
 }
 

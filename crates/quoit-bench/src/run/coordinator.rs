@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
-use super::agents::{AgentSummary, LedAgents};
+use super::agents::{AgentSummary, RunAgents};
 use super::background_tasks::{finish_background_tasks, start_background_tasks};
 use super::conclude::{conclude, tell};
 use super::conduct::drive;
@@ -78,21 +78,21 @@ fn run_with_agents<D: Driver>(
     let plan = D::plan(config)?;
     let (_, operations) = build_mix::<D>(&plan, &config.operations)?;
     let (ready, connected) = mpsc::channel(READY_QUEUE);
-    let led = Arc::new(LedAgents::new(config, agents, operations.len())?);
+    let run_agents = Arc::new(RunAgents::new(config, agents, operations.len())?);
     let length = config.length.bound();
     let mut recording =
         Recording::create(config, directory, &mut *terminal, log.clone(), operations)?;
     prepare_system::<D>(&plan, &mut recording)?;
-    let leading = led.start(config, agents, ready)?;
+    let conversation = run_agents.start(config, agents, ready)?;
     let background =
-        start_background_tasks(config, directory.path(), &led.control().phases(), &board);
+        start_background_tasks(config, directory.path(), &run_agents.control().phases(), &board);
     announce(config, D::NAME, &mut recording);
-    let conducted = drive(&*led, config, length, connected, &mut recording);
-    led.control().stop();
-    join(vec![leading])?;
+    let conducted = drive(&*run_agents, config, length, connected, &mut recording);
+    run_agents.control().stop();
+    join(vec![conversation])?;
     finish_background_tasks(background, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
-    let summaries: Vec<AgentSummary> = led.summaries();
+    let summaries: Vec<AgentSummary> = run_agents.summaries();
     summaries.iter().for_each(|agent| recording.notice(&agent.text()));
     let report = conclude(config, directory, conducted, summaries, None, recording);
     tell(&report, terminal, &log);

@@ -10,7 +10,7 @@ use crate::output::{RunLog, Terminal};
 
 /// Results of a run, or of its first part.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Measured<'a> {
+pub(crate) struct MeasuredResults<'a> {
     pub(crate) operations: &'a [ReportedOperation],
     pub(crate) total: &'a Window,
     /// Successful operations per second, for each operation.
@@ -32,7 +32,7 @@ pub struct Judgement {
 }
 
 /// A measured figure.
-struct Reading {
+struct MeasuredFigure {
     value: f64,
     /// The true value may be greater, because operations failed before they were answered.
     is_lower_bound: bool,
@@ -40,7 +40,7 @@ struct Reading {
     operation: Option<String>,
 }
 
-impl Reading {
+impl MeasuredFigure {
     fn of_run(value: f64) -> Vec<Self> {
         vec![Self { value, is_lower_bound: false, operation: None }]
     }
@@ -76,12 +76,12 @@ impl Expectation {
     }
 
     /// Judges the figures. An expectation without any measured figure is missed.
-    pub(crate) fn judge(&self, measured: &Measured<'_>) -> Judgement {
+    pub(crate) fn judge(&self, measured: &MeasuredResults<'_>) -> Judgement {
         let found = self.found(measured);
         // The worst figure decides: one that misses the bound ranks before one that meets it, then the one
         // that is further on the wrong side of the bound.
         let worst = found.iter().max_by(|a, b| {
-            let badness = |found: &Reading| {
+            let badness = |found: &MeasuredFigure| {
                 let distance = found.value - self.bound;
                 let signed = if self.relation.is_upper_bound() { distance } else { -distance };
                 (!self.meets(found), signed)
@@ -97,13 +97,13 @@ impl Expectation {
         }
     }
 
-    fn meets(&self, found: &Reading) -> bool {
+    fn meets(&self, found: &MeasuredFigure) -> bool {
         let is_unknown = found.is_lower_bound && self.relation.is_upper_bound();
         !is_unknown && self.holds(found.value)
     }
 
-    fn found(&self, measured: &Measured<'_>) -> Vec<Reading> {
-        let Measured { operations, total, rates_per_s, stalls, unstarted } = *measured;
+    fn found(&self, measured: &MeasuredResults<'_>) -> Vec<MeasuredFigure> {
+        let MeasuredResults { operations, total, rates_per_s, stalls, unstarted } = *measured;
         let concerned = || (0..operations.len()).filter(|index| self.is_about(&operations[*index]));
         let name = self.operation.clone();
         match self.figure {
@@ -118,21 +118,21 @@ impl Expectation {
                     return Vec::new();
                 }
                 let value = failed as f64 / all as f64;
-                vec![Reading { value, is_lower_bound: false, operation: name }]
+                vec![MeasuredFigure { value, is_lower_bound: false, operation: name }]
             }
             Figure::Rate => {
                 let value = concerned().map(|index| rates_per_s[index]).sum();
-                vec![Reading { value, is_lower_bound: false, operation: name }]
+                vec![MeasuredFigure { value, is_lower_bound: false, operation: name }]
             }
             Figure::Stall => {
                 let longest_s = stalls.first().map_or(0.0, |stall| stall.length_s);
-                Reading::of_run(longest_s * 1e6)
+                MeasuredFigure::of_run(longest_s * 1e6)
             }
-            Figure::Unstarted => Reading::of_run(unstarted as f64),
+            Figure::Unstarted => MeasuredFigure::of_run(unstarted as f64),
         }
     }
 
-    fn text_of(&self, found: &Reading) -> String {
+    fn text_of(&self, found: &MeasuredFigure) -> String {
         let at_least = if found.is_lower_bound { "at least " } else { "" };
         let value = match self.figure {
             Figure::Latency(_) | Figure::Stall => format!("{} ms", ms_text(found.value)),
@@ -152,7 +152,12 @@ fn is_called(operation: &ReportedOperation, name: &str) -> bool {
 }
 
 /// A latency figure of the operation at `index`; `None` if the operation was never attempted.
-fn latency(figure: usize, total: &Window, index: usize, operation: String) -> Option<Reading> {
+fn latency(
+    figure: usize,
+    total: &Window,
+    index: usize,
+    operation: String,
+) -> Option<MeasuredFigure> {
     let stats = &total.operations()[index];
     let attempts = stats.attempts(&total.breakdown().failed()[index]);
     let (latencies, is_lower_bound) = match attempts {
@@ -160,7 +165,11 @@ fn latency(figure: usize, total: &Window, index: usize, operation: String) -> Op
         None => (stats.latencies(), false),
     };
     let value = latencies.figures_us()[figure];
-    (latencies.count > 0).then_some(Reading { value, is_lower_bound, operation: Some(operation) })
+    (latencies.count > 0).then_some(MeasuredFigure {
+        value,
+        is_lower_bound,
+        operation: Some(operation),
+    })
 }
 
 /// Checks that the run can be judged by the expectations of its configuration.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{ConfigError, OperationEntry, Place, file_label};
+use crate::config::{ConfigError, OperationEntry, SettingPlace, file_label};
 use crate::driver::Driver;
 use crate::random::Random;
 use crate::reported_operation::ReportedOperation;
@@ -110,7 +110,7 @@ fn text_of(label: &Term) -> String {
     }
 }
 
-fn no_operation<D: Driver>(term: &Term, place: &Place) -> ConfigError {
+fn no_operation<D: Driver>(term: &Term, place: &SettingPlace) -> ConfigError {
     let (place, driver, operation) = (place.clone(), D::NAME, Box::new(term.clone()));
     match D::missing(term) {
         Some(reason) => ConfigError::OperationMissing { place, driver, operation, reason },

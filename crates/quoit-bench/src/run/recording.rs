@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::expectations::{Judgement, Measured};
+use super::expectations::{Judgement, MeasuredResults};
 use super::signals::interrupt;
 use super::{ReportedOperation, RunEnd, RunError};
 use crate::config::{Config, Expectation};
@@ -135,7 +135,7 @@ impl<'a> Recording<'a> {
         }
         let rates = total.operations().iter().map(|stats| stats.count() as f64 / elapsed_s);
         let rates_per_s: Vec<f64> = rates.collect();
-        let measured = Measured {
+        let measured = MeasuredResults {
             operations: &self.operations,
             total,
             rates_per_s: &rates_per_s,

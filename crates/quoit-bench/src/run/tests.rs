@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::config::Settings;
-use crate::driver::{Asks, Driver, Inputs, Outcome, StartError};
+use crate::driver::{Driver, Inputs, Outcome, StartError, SystemRequirements};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -25,8 +25,8 @@ impl Driver for Fragile {
         Ok(())
     }
 
-    fn asks((): &()) -> Asks {
-        Asks { targets: Vec::new(), others: Vec::new(), durability: String::new() }
+    fn system_requirements((): &()) -> SystemRequirements {
+        SystemRequirements { targets: Vec::new(), others: Vec::new(), durability: String::new() }
     }
 
     fn operation((): &(), term: &Term) -> Option<usize> {

@@ -19,7 +19,7 @@ use super::RunEnd;
 use super::alarm::Alarm;
 use super::canary::run_canary;
 use super::control::{ending, released};
-use super::worker::{Local, Shared, work};
+use super::worker::{Shared, ThreadState, work};
 use crate::driver::Driver;
 use crate::sent::with_sent_tracking;
 use crate::term::Term;
@@ -42,7 +42,7 @@ pub(super) fn run_thread<D: Driver>(
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let alarm = runtime.block_on(async { Alarm::new() })?;
-    let local = Rc::new(Local {
+    let local = Rc::new(ThreadState {
         thread,
         recorder: OnceCell::new(),
         connecting: Semaphore::new(CONNECTING_MAX),
@@ -60,7 +60,7 @@ pub(super) fn run_thread<D: Driver>(
 /// The workers of a thread.
 struct ThreadWorkers<D: Driver> {
     shared: Arc<Shared<D>>,
-    local: Rc<Local>,
+    local: Rc<ThreadState>,
     set: JoinSet<()>,
     /// For each running worker its number and the index of its current operation.
     at: HashMap<Id, (u32, Rc<Cell<usize>>)>,
@@ -133,7 +133,7 @@ impl<D: Driver> ThreadWorkers<D> {
 }
 
 /// Delivers each second when it ends, even if no operation ends after it.
-async fn tick<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
+async fn tick<D: Driver>(shared: Arc<Shared<D>>, local: Rc<ThreadState>) {
     let Some(release) = released(&mut shared.control.phases()).await else { return };
     let recorder = local.recorder(&shared, release);
     loop {

@@ -17,7 +17,7 @@ use super::{RunEnd, RunError};
 use crate::config::Pacing;
 use crate::driver::{Driver, Inputs, Outcome};
 use crate::keygen::KeyGenerator;
-use crate::measure::{Collector, Moments, Recorder};
+use crate::measure::{Collector, OperationTimes, Recorder};
 use crate::output::RunLog;
 use crate::random::{Random, RandomKind, Seed};
 use crate::script::{FaultSlot, Session, SessionStep};
@@ -61,7 +61,7 @@ pub(super) struct Shared<D: Driver> {
 }
 
 /// State that the workers of one thread share.
-pub(super) struct Local {
+pub(super) struct ThreadState {
     pub(super) thread: usize,
     /// Created when the workers are released.
     pub(super) recorder: OnceCell<RefCell<Recorder>>,
@@ -71,7 +71,7 @@ pub(super) struct Local {
     pub(super) alarm: Alarm,
 }
 
-impl Local {
+impl ThreadState {
     pub(super) fn recorder<D: Driver>(
         &self,
         shared: &Shared<D>,
@@ -88,7 +88,7 @@ impl Local {
 /// index of the reported operation that the worker is at, for the case that it crashes.
 pub(super) async fn work<D: Driver>(
     shared: Arc<Shared<D>>,
-    local: Rc<Local>,
+    local: Rc<ThreadState>,
     number: u32,
     at_operation: Rc<Cell<usize>>,
 ) {
@@ -143,7 +143,8 @@ pub(super) async fn work<D: Driver>(
         now = Instant::now();
         inputs.end_operation();
         let sent = take_sent().unwrap_or(started);
-        let moments = Moments { due, free: free.unwrap_or(started), started, sent, ended: now };
+        let moments =
+            OperationTimes { due, free: free.unwrap_or(started), started, sent, ended: now };
         if matches!(outcome, Outcome::Stop) {
             end_at_fault(&shared);
             return;
@@ -196,7 +197,7 @@ fn record<D: Driver>(
     shared: &Shared<D>,
     recorder: &RefCell<Recorder>,
     reported: usize,
-    moments: &Moments,
+    moments: &OperationTimes,
     outcome: Outcome,
 ) {
     match outcome {
@@ -273,7 +274,11 @@ fn end_at_fault<D: Driver>(shared: &Shared<D>) {
 }
 
 /// Connects a worker, or reports why it cannot.
-async fn connect<D: Driver>(shared: &Shared<D>, local: &Local, place: WorkerPlace) -> Option<D> {
+async fn connect<D: Driver>(
+    shared: &Shared<D>,
+    local: &ThreadState,
+    place: WorkerPlace,
+) -> Option<D> {
     let _permit = local.connecting.acquire().await;
     match D::connect(&shared.plan, place).await {
         Ok(driver) => Some(driver),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::engine::{Argument, MadeFunction, ScriptReturn};
+use super::engine::{Argument, FunctionHandle, ScriptReturn};
 use super::scripts::ScriptProgram;
 use super::{FaultSlot, ScriptError, ScriptFault, ScriptReference, Scripts};
 use crate::random::Random;
@@ -15,7 +15,7 @@ pub struct ScriptFunction {
     program: Option<Arc<ScriptProgram>>,
     faults: FaultSlot,
     place: WorkerPlace,
-    made: Option<MadeFunction>,
+    made: Option<FunctionHandle>,
 }
 
 impl Clone for ScriptFunction {
@@ -80,7 +80,7 @@ impl ScriptFunction {
         };
         let called = match &self.made {
             Some(made) => made.call(&program.path, random, self.place, argument),
-            None => MadeFunction::make(program, random, self.place).and_then(|made| {
+            None => FunctionHandle::make(program, random, self.place).and_then(|made| {
                 let called = made.call(&program.path, random, self.place, argument);
                 self.made = Some(made);
                 called

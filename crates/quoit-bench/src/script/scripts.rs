@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::engine::{MadeFunction, forget};
+use super::engine::{FunctionHandle, forget};
 use super::{FaultSlot, ScriptError, ScriptReference};
 use crate::random::{Random, RandomKind, Seed};
 use crate::worker_place::WorkerPlace;
@@ -88,7 +88,8 @@ impl Scripts {
             arguments: reference.arguments.clone(),
         });
         let mut random = Random::new(RandomKind::default(), Seed::default(), 1);
-        let tried = MadeFunction::make(&program, &mut random, WorkerPlace { number: 1, count: 1 });
+        let tried =
+            FunctionHandle::make(&program, &mut random, WorkerPlace { number: 1, count: 1 });
         tried.map(drop).map_err(ScriptError::Fault)?;
         forget(&program);
         self.paths.push(path);

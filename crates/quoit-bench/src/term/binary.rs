@@ -19,7 +19,7 @@ enum SegmentKind {
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     kind: SegmentKind,
-    is_little: bool,
+    is_little_endian: bool,
     size_bits: u128,
 }
 
@@ -64,13 +64,13 @@ impl BinaryBuilder {
             SegmentKind::Utf16 => {
                 let mut buffer = [0; 2];
                 for unit in scalar()?.encode_utf16(&mut buffer) {
-                    let little = layout.is_little;
+                    let little = layout.is_little_endian;
                     self.push_bytes(&if little { unit.to_le_bytes() } else { unit.to_be_bytes() });
                 }
             }
             SegmentKind::Utf32 => {
                 let code = u32::from(scalar()?);
-                let little = layout.is_little;
+                let little = layout.is_little_endian;
                 self.push_bytes(&if little { code.to_le_bytes() } else { code.to_be_bytes() });
             }
             SegmentKind::Float => self.push_float(value, layout)?,
@@ -99,7 +99,7 @@ impl BinaryBuilder {
             }
             other => return Err(format!("a float of {other} bits: write 32 or 64")),
         };
-        if layout.is_little {
+        if layout.is_little_endian {
             bytes.reverse();
         }
         self.push_bytes(&bytes);
@@ -119,7 +119,7 @@ impl BinaryBuilder {
             let shift = u32::try_from(position.min(127)).unwrap_or(127);
             (value >> shift) & 1 == 1
         };
-        if layout.is_little {
+        if layout.is_little_endian {
             // Whole bytes from the low end; the remaining bits are the highest ones.
             let whole_bytes = size_bits / 8;
             for byte in 0..whole_bytes {
@@ -164,7 +164,7 @@ impl BinaryBuilder {
 impl Layout {
     fn of(size: Option<u128>, types: &[String], is_text: bool) -> Result<Self, String> {
         let mut kind = None;
-        let mut is_little = false;
+        let mut is_little_endian = false;
         let mut unit_bits: Option<u128> = None;
         let mut words = types.iter();
         while let Some(word) = words.next() {
@@ -174,8 +174,8 @@ impl Layout {
                 "utf8" => kind = Some(SegmentKind::Utf8),
                 "utf16" => kind = Some(SegmentKind::Utf16),
                 "utf32" => kind = Some(SegmentKind::Utf32),
-                "little" => is_little = true,
-                "native" => is_little = cfg!(target_endian = "little"),
+                "little" => is_little_endian = true,
+                "native" => is_little_endian = cfg!(target_endian = "little"),
                 "big" | "signed" | "unsigned" => {}
                 "unit" => {
                     let bits = words.next().and_then(|bits| bits.parse().ok());
@@ -197,6 +197,6 @@ impl Layout {
         }
         let default_size = if kind == SegmentKind::Float { 64 } else { 8 };
         let size_bits = size.unwrap_or(default_size).saturating_mul(unit_bits.unwrap_or(1));
-        Ok(Self { kind, is_little, size_bits })
+        Ok(Self { kind, is_little_endian, size_bits })
     }
 }

@@ -44,18 +44,21 @@ impl WrittenKeyFile {
         }
         self.writer.flush()?;
         let file = self.writer.get_ref().try_clone()?;
-        Ok(WrittenKeys { reader: BufReader::new(At { file, offset: 0 }), left: self.count })
+        Ok(WrittenKeys {
+            reader: BufReader::new(OffsetReader { file, offset: 0 }),
+            left: self.count,
+        })
     }
 }
 
 /// A reader with an offset of its own, independent of other users of the file.
 #[derive(Debug)]
-struct At {
+struct OffsetReader {
     file: File,
     offset: u64,
 }
 
-impl Read for At {
+impl Read for OffsetReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.file.read_at(buffer, self.offset)?;
         self.offset += size as u64;
@@ -66,7 +69,7 @@ impl Read for At {
 /// An iterator over the keys that a run has written.
 #[derive(Debug)]
 pub struct WrittenKeys {
-    reader: BufReader<At>,
+    reader: BufReader<OffsetReader>,
     left: u64,
 }
 

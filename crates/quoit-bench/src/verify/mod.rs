@@ -40,13 +40,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use history::{Found, Sequences, Snapshot, Violation, WriteKind};
+use history::{FoundValue, Sequences, Snapshot, Violation, WriteKind};
 pub use journal::WrittenKeys;
 pub use report::{Fault, FaultCase, VerifyReport};
 use smallvec::SmallVec;
 use table::KeyTable;
 pub use value::VALUE_SIZE_BYTES_MIN;
-use value::{Decoded, WriteIdentity, decode, key_hash, write_value};
+use value::{DecodedValue, WriteIdentity, decode, key_hash, write_value};
 
 /// The semantics of a key for its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -291,9 +291,9 @@ impl Read {
         if self.by_read_back {
             verifier.outcome().keys_read_back += 1;
         }
-        let mut found: SmallVec<[Found; 2]> = SmallVec::new();
+        let mut found: SmallVec<[FoundValue; 2]> = SmallVec::new();
         let mut fault = None;
-        let mut texts: SmallVec<[Decoded; 2]> = SmallVec::new();
+        let mut texts: SmallVec<[DecodedValue; 2]> = SmallVec::new();
         for value in values {
             let decoded = decode(value, verifier.run);
             texts.push(decoded);
@@ -317,7 +317,7 @@ impl Read {
             (Some(fault), _) => self.fail(fault, &texts),
             (None, Some(violation)) => self.violated(violation, &texts),
         }
-        let mut context: Sequences = found.iter().filter_map(Found::sequence).collect();
+        let mut context: Sequences = found.iter().filter_map(FoundValue::sequence).collect();
         if fault.is_some() || violation.is_some() {
             // The vector clock of a faulty answer may cover more versions than the answer shows.
             context.extend(self.snapshot.sequences());
@@ -326,22 +326,26 @@ impl Read {
     }
 
     /// The version that a value belongs to, or the fault of the value itself.
-    fn version_of(&self, decoded: Decoded) -> Result<Found, Fault> {
+    fn version_of(&self, decoded: DecodedValue) -> Result<FoundValue, Fault> {
         match decoded {
-            Decoded::Own { key_hash, .. } if key_hash != self.key_hash => Err(Fault::ForeignKey),
-            Decoded::Own { sequence, .. }
+            DecodedValue::Own { key_hash, .. } if key_hash != self.key_hash => {
+                Err(Fault::ForeignKey)
+            }
+            DecodedValue::Own { sequence, .. }
                 if sequence >= self.verifier.clock.load(Ordering::Acquire) =>
             {
                 Err(Fault::NeverWritten)
             }
-            Decoded::Own { sequence, .. } => Ok(Found::Version(sequence)),
-            Decoded::OtherRun | Decoded::Unknown if self.snapshot.has_before() => Ok(Found::Before),
-            Decoded::OtherRun => Err(Fault::NeverWritten),
-            Decoded::Unknown | Decoded::Damaged => Err(Fault::Corrupt),
+            DecodedValue::Own { sequence, .. } => Ok(FoundValue::Version(sequence)),
+            DecodedValue::OtherRun | DecodedValue::Unknown if self.snapshot.has_before() => {
+                Ok(FoundValue::Before)
+            }
+            DecodedValue::OtherRun => Err(Fault::NeverWritten),
+            DecodedValue::Unknown | DecodedValue::Damaged => Err(Fault::Corrupt),
         }
     }
 
-    fn violated(&self, violation: Violation, texts: &[Decoded]) {
+    fn violated(&self, violation: Violation, texts: &[DecodedValue]) {
         let fault = match violation {
             Violation::Lost(_) => Fault::Lost,
             Violation::Stale(_) => Fault::Stale,
@@ -357,7 +361,7 @@ impl Read {
     }
 
     #[cold]
-    fn fail(&self, fault: Fault, texts: &[Decoded]) {
+    fn fail(&self, fault: Fault, texts: &[DecodedValue]) {
         let words: Vec<String> = texts.iter().map(|decoded| self.text_of(*decoded)).collect();
         self.verifier.add_fault(FaultCase {
             fault,
@@ -368,15 +372,15 @@ impl Read {
         });
     }
 
-    fn text_of(&self, decoded: Decoded) -> String {
+    fn text_of(&self, decoded: DecodedValue) -> String {
         match decoded {
-            Decoded::Own { key_hash, sequence } if key_hash == self.key_hash => {
+            DecodedValue::Own { key_hash, sequence } if key_hash == self.key_hash => {
                 format!("write {sequence}")
             }
-            Decoded::Own { sequence, .. } => format!("write {sequence} of another key"),
-            Decoded::OtherRun => "a value of another run".to_owned(),
-            Decoded::Damaged => "a value with changed bytes".to_owned(),
-            Decoded::Unknown => "bytes of no verified run".to_owned(),
+            DecodedValue::Own { sequence, .. } => format!("write {sequence} of another key"),
+            DecodedValue::OtherRun => "a value of another run".to_owned(),
+            DecodedValue::Damaged => "a value with changed bytes".to_owned(),
+            DecodedValue::Unknown => "bytes of no verified run".to_owned(),
         }
     }
 }

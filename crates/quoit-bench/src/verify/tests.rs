@@ -31,19 +31,19 @@ fn a_value_is_known_by_every_byte() {
         let mut value = Vec::new();
         write_value(&mut value, WriteIdentity { run: 7, key_hash: 8, sequence: 9 }, size);
         assert_eq!(value.len(), size.max(VALUE_SIZE_BYTES_MIN));
-        assert_eq!(decode(&value, 7), Decoded::Own { key_hash: 8, sequence: 9 });
-        assert_eq!(decode(&value, 6), Decoded::OtherRun);
+        assert_eq!(decode(&value, 7), DecodedValue::Own { key_hash: 8, sequence: 9 });
+        assert_eq!(decode(&value, 6), DecodedValue::OtherRun);
         for index in 0..value.len() {
             let mut damaged = value.clone();
             damaged[index] ^= 0x40;
-            let is_own = matches!(decode(&damaged, 7), Decoded::Own { .. });
+            let is_own = matches!(decode(&damaged, 7), DecodedValue::Own { .. });
             assert!(!is_own, "byte {index} of {size}");
         }
         value.pop();
-        assert_eq!(decode(&value, 7), Decoded::Damaged, "cut short");
+        assert_eq!(decode(&value, 7), DecodedValue::Damaged, "cut short");
     }
-    assert_eq!(decode(b"", 7), Decoded::Unknown);
-    assert_eq!(decode(&[b'x'; 100], 7), Decoded::Unknown);
+    assert_eq!(decode(b"", 7), DecodedValue::Unknown);
+    assert_eq!(decode(&[b'x'; 100], 7), DecodedValue::Unknown);
 }
 
 #[test]

@@ -22,7 +22,7 @@ const MAGIC: [u8; 4] = *b"QVF1";
 
 /// The meaning of a value's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decoded {
+pub(super) enum DecodedValue {
     /// A write of this run to the key with this hash.
     Own { key_hash: u64, sequence: u64 },
     /// A write of another run, damaged or not.
@@ -67,9 +67,13 @@ pub(super) fn write_value(value: &mut Vec<u8>, write: WriteIdentity, size_bytes:
 }
 
 /// Decodes a value and checks every byte of it.
-pub(super) fn decode(value: &[u8], run: u32) -> Decoded {
+pub(super) fn decode(value: &[u8], run: u32) -> DecodedValue {
     let Some((head, tail)) = value.split_at_checked(VALUE_SIZE_BYTES_MIN) else {
-        return if value.starts_with(&MAGIC) { Decoded::Damaged } else { Decoded::Unknown };
+        return if value.starts_with(&MAGIC) {
+            DecodedValue::Damaged
+        } else {
+            DecodedValue::Unknown
+        };
     };
     let word = |start: usize| {
         let bytes: [u8; 8] = head[start..start + 8].try_into().expect("eight bytes");
@@ -84,12 +88,12 @@ pub(super) fn decode(value: &[u8], run: u32) -> Decoded {
             .zip(tail.chunks(8))
             .all(|(index, chunk)| *chunk == filler(check, index)[..chunk.len()]);
     match (is_marked, is_own, is_whole) {
-        (true, true, true) => Decoded::Own { key_hash: word(8), sequence: word(16) },
+        (true, true, true) => DecodedValue::Own { key_hash: word(8), sequence: word(16) },
         // One of mark and run number is enough to recognize a damaged value. With neither of them, it never
         // was a value of this run.
-        (true, false, _) => Decoded::OtherRun,
-        (true, true, false) | (false, true, _) => Decoded::Damaged,
-        (false, false, _) => Decoded::Unknown,
+        (true, false, _) => DecodedValue::OtherRun,
+        (true, true, false) | (false, true, _) => DecodedValue::Damaged,
+        (false, false, _) => DecodedValue::Unknown,
     }
 }
 

@@ -212,8 +212,8 @@ fn timeouts_are_lower_bounds_of_percentiles() {
     assert!(operation.failed > 5 && operation.latencies.max_us < 500_000, "{operation:?}");
     let attempts = operation.attempts.expect("failures");
     assert_eq!(attempts.latencies.count, operation.latencies.count + operation.failed);
-    assert_near("least", attempts.least_failed_us as f64, 500_000.0, 0.05);
-    assert!(attempts.latencies.p99_us >= attempts.least_failed_us, "{attempts:?}");
+    assert_near("least", attempts.earliest_failure_us as f64, 500_000.0, 0.05);
+    assert!(attempts.latencies.p99_us >= attempts.earliest_failure_us, "{attempts:?}");
     assert!(
         run.shown.contains("≥") && run.shown.contains("failed operations count"),
         "{}",

@@ -120,7 +120,7 @@ pub struct Elements {
 
 /// Kind of a data type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DataTypeKind {
     Counter,
     Set,
     Gset,
@@ -128,7 +128,7 @@ enum Kind {
     Map,
 }
 
-impl Kind {
+impl DataTypeKind {
     const fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -142,7 +142,7 @@ impl Kind {
 
 impl DataTypeTarget {
     /// Reads the value; `None` if it does not exist yet.
-    fn read(&self, api: &Api, kind: Kind) -> Result<Option<Value>> {
+    fn read(&self, api: &Api, kind: DataTypeKind) -> Result<Option<Value>> {
         let reply = api.call(&Call { path: self.name.data_type_path(), ..Call::default() })?;
         match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
             (200, Ok(document)) if document["type"] == kind.word() => Ok(Some(document)),
@@ -155,7 +155,7 @@ impl DataTypeTarget {
         }
     }
 
-    fn refused(&self, reply: &crate::api::Reply, kind: Kind) -> anyhow::Error {
+    fn refused(&self, reply: &crate::api::Reply, kind: DataTypeKind) -> anyhow::Error {
         let bucket_type = crate::names::shown(&self.name.bucket.bucket_type);
         if self.name.bucket.is_untyped() {
             return anyhow::anyhow!(
@@ -179,7 +179,7 @@ impl DataTypeTarget {
         refused(reply, &self.name.bucket, &self.name)
     }
 
-    fn get(&self, kind: Kind) -> Result<()> {
+    fn get(&self, kind: DataTypeKind) -> Result<()> {
         let Some(document) = self.read(&Api::new(&self.target), kind)? else {
             bail!("there is no {}", self.name);
         };
@@ -195,7 +195,7 @@ impl DataTypeTarget {
     /// seen.
     fn change(
         &self,
-        kind: Kind,
+        kind: DataTypeKind,
         mut operation: Value,
         needs_context: bool,
     ) -> Result<Option<Value>> {
@@ -208,7 +208,7 @@ impl DataTypeTarget {
                 operation.insert("context".to_owned(), context.into());
             }
         }
-        let wants_value = kind == Kind::Counter;
+        let wants_value = kind == DataTypeKind::Counter;
         let query = if wants_value { "?returnbody=true" } else { "" };
         let reply = api.call(&Call {
             method: Method::POST,
@@ -255,9 +255,11 @@ fn plain(value: &Value) -> String {
 /// The counter does not exist, or the node refuses.
 pub fn counter(command: &CounterCommand) -> Result<()> {
     match command {
-        CounterCommand::Get(place) => place.get(Kind::Counter),
+        CounterCommand::Get(place) => place.get(DataTypeKind::Counter),
         CounterCommand::Incr { place, by } => {
-            if let Some(document) = place.change(Kind::Counter, json!({"increment": by}), false)? {
+            if let Some(document) =
+                place.change(DataTypeKind::Counter, json!({"increment": by}), false)?
+            {
                 match place.format {
                     Format::Json => say!("{document}"),
                     Format::Human => show(&document["value"], ""),
@@ -268,7 +270,7 @@ pub fn counter(command: &CounterCommand) -> Result<()> {
     }
 }
 
-fn add(elements: &Elements, kind: Kind) -> Result<()> {
+fn add(elements: &Elements, kind: DataTypeKind) -> Result<()> {
     elements.place.change(kind, json!({"add_all": elements.elements}), false).map(drop)
 }
 
@@ -279,11 +281,11 @@ fn add(elements: &Elements, kind: Kind) -> Result<()> {
 /// The set does not exist, or the node refuses.
 pub fn set(command: &SetCommand) -> Result<()> {
     match command {
-        SetCommand::Get(place) => place.get(Kind::Set),
-        SetCommand::Add(elements) => add(elements, Kind::Set),
+        SetCommand::Get(place) => place.get(DataTypeKind::Set),
+        SetCommand::Add(elements) => add(elements, DataTypeKind::Set),
         SetCommand::Remove(elements) => {
             let operation = json!({"remove_all": elements.elements});
-            elements.place.change(Kind::Set, operation, true).map(drop)
+            elements.place.change(DataTypeKind::Set, operation, true).map(drop)
         }
     }
 }
@@ -295,8 +297,8 @@ pub fn set(command: &SetCommand) -> Result<()> {
 /// Like [`set`].
 pub fn gset(command: &GsetCommand) -> Result<()> {
     match command {
-        GsetCommand::Get(place) => place.get(Kind::Gset),
-        GsetCommand::Add(elements) => add(elements, Kind::Gset),
+        GsetCommand::Get(place) => place.get(DataTypeKind::Gset),
+        GsetCommand::Add(elements) => add(elements, DataTypeKind::Gset),
     }
 }
 
@@ -307,8 +309,8 @@ pub fn gset(command: &GsetCommand) -> Result<()> {
 /// Like [`set`].
 pub fn hll(command: &HllCommand) -> Result<()> {
     match command {
-        HllCommand::Get(place) => place.get(Kind::Hll),
-        HllCommand::Add(elements) => add(elements, Kind::Hll),
+        HllCommand::Get(place) => place.get(DataTypeKind::Hll),
+        HllCommand::Add(elements) => add(elements, DataTypeKind::Hll),
     }
 }
 
@@ -319,13 +321,13 @@ pub fn hll(command: &HllCommand) -> Result<()> {
 /// The map does not exist, a change cannot be parsed, or the node refuses.
 pub fn map(command: &MapCommand) -> Result<()> {
     match command {
-        MapCommand::Get(place) => place.get(Kind::Map),
+        MapCommand::Get(place) => place.get(DataTypeKind::Map),
         MapCommand::Update { place, changes } => {
             let update = Update::of(changes)?;
-            place.change(Kind::Map, update.operation, update.takes_away).map(drop)
+            place.change(DataTypeKind::Map, update.operation, update.is_removal).map(drop)
         }
         MapCommand::Remove { place, fields } => {
-            place.change(Kind::Map, json!({"remove": fields}), true).map(drop)
+            place.change(DataTypeKind::Map, json!({"remove": fields}), true).map(drop)
         }
     }
 }
@@ -335,19 +337,19 @@ pub fn map(command: &MapCommand) -> Result<()> {
 struct Update {
     operation: Value,
     /// True if the update disables a flag or removes an element, and so needs a causal context.
-    takes_away: bool,
+    is_removal: bool,
 }
 
 impl Update {
     fn of(changes: &[String]) -> Result<Self> {
-        let (mut fields, mut takes_away) = (Map::new(), false);
+        let (mut fields, mut is_removal) = (Map::new(), false);
         for change in changes {
             let Some((path, value)) = change.split_once('=') else {
                 bail!("'{change}' is not of the form FIELD=VALUE");
             };
-            takes_away |= put(&mut fields, FieldChange { argument: change, path, value })?;
+            is_removal |= put(&mut fields, FieldChange { argument: change, path, value })?;
         }
-        Ok(Self { operation: json!({"update": fields}), takes_away })
+        Ok(Self { operation: json!({"update": fields}), is_removal })
     }
 }
 
@@ -473,18 +475,18 @@ mod tests {
                 "geo_map": {"update": {"seen_counter": {"increment": -1}}},
             }},
         }});
-        assert_eq!(update, Update { operation: expected, takes_away: true });
+        assert_eq!(update, Update { operation: expected, is_removal: true });
     }
 
     #[test]
     fn only_what_takes_something_away_needs_a_context() {
-        for (change, takes_away) in [
+        for (change, is_removal) in [
             ("a_flag=on", false),
             ("a_flag=off", true),
             ("s_set=+x", false),
             ("m_map.s_set=-x", true),
         ] {
-            assert_eq!(update(&[change]).expect("a change").takes_away, takes_away, "{change}");
+            assert_eq!(update(&[change]).expect("a change").is_removal, is_removal, "{change}");
         }
     }
 

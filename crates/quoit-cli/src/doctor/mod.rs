@@ -1,7 +1,7 @@
 //! `quoit doctor`: checks the machine for problems that would harm a node, and names a remedy for each.
 
+mod data_dir;
 mod machine;
-mod place;
 
 use crate::format::Format;
 use crate::remedy::Remedy;
@@ -95,9 +95,10 @@ pub fn examine(needs: &MachineRequirements) -> Vec<Check> {
         machine::memory(),
         machine::user(),
     ];
-    checks.extend(place::directory(&needs.data_dir));
-    checks
-        .extend(needs.listeners.iter().map(|listener| place::listener(listener, &needs.data_dir)));
+    checks.extend(data_dir::directory(&needs.data_dir));
+    checks.extend(
+        needs.listeners.iter().map(|listener| data_dir::listener(listener, &needs.data_dir)),
+    );
     checks
 }
 

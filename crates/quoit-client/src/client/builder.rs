@@ -2,8 +2,8 @@
 
 use crate::client::Client;
 use crate::error::Error;
+use crate::login::Login;
 use crate::pool::Pool;
-use crate::secure::Login;
 use crate::settings::Settings;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -70,9 +70,9 @@ impl Client {
             include_context: options.without_context.then_some(false),
             node_confirms: options.node_confirms,
         };
-        let about = Some(location.about());
+        let location_ref = Some(location.location_ref());
         let answer: DtFetchResp =
-            self.pool.call(&request, Repeatable::Safe, options.timeout, about).await?;
+            self.pool.call(&request, Repeatable::Safe, options.timeout, location_ref).await?;
         let kind = answer.kind();
         Ok(answer.value.map(|value| FetchedDataType {
             value: DataTypeValue::of(kind, value),
@@ -169,9 +169,10 @@ impl Client {
             node_confirms: options.node_confirms.to_field(),
         };
         let key = request.key.clone();
-        let about = key.as_deref().map(|key| bucket.about(key));
+        let location_ref = key.as_deref().map(|key| bucket.location_ref(key));
         let repeat = Repeatable::when(options.resend);
-        let answer: DtUpdateResp = self.pool.call(&request, repeat, options.timeout, about).await?;
+        let answer: DtUpdateResp =
+            self.pool.call(&request, repeat, options.timeout, location_ref).await?;
         let value = DtValue {
             counter_value: answer.counter_value,
             set_value: answer.set_value,
@@ -198,9 +199,9 @@ impl Client {
             key: location.key.clone(),
             ..RpbCounterGetReq::default()
         };
-        let about = Some(location.about());
+        let location_ref = Some(location.location_ref());
         let answer: RpbCounterGetResp =
-            self.pool.call(&request, Repeatable::Safe, None, about).await?;
+            self.pool.call(&request, Repeatable::Safe, None, location_ref).await?;
         Ok(answer.value)
     }
 
@@ -221,9 +222,9 @@ impl Client {
             returnvalue: Some(true),
             ..RpbCounterUpdateReq::default()
         };
-        let about = Some(location.about());
+        let location_ref = Some(location.location_ref());
         let answer: RpbCounterUpdateResp =
-            self.pool.call(&request, Repeatable::when(false), None, about).await?;
+            self.pool.call(&request, Repeatable::when(false), None, location_ref).await?;
         Ok(answer.value.unwrap_or_default())
     }
 }

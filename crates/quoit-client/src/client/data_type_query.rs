@@ -226,7 +226,7 @@ impl FieldQueries<'_> {
             ..DtQueryReq::default()
         };
         ask(&mut request);
-        let about = Some(self.location.about());
-        self.client.pool.call(&request, Repeatable::Safe, None, about).await
+        let location_ref = Some(self.location.location_ref());
+        self.client.pool.call(&request, Repeatable::Safe, None, location_ref).await
     }
 }

@@ -159,7 +159,7 @@ impl IndexQuery {
 
     /// Continues from the end of a page of the same query.
     #[must_use]
-    pub fn go_on_from(mut self, continuation: Bytes) -> Self {
+    pub fn continue_after(mut self, continuation: Bytes) -> Self {
         self.request.continuation = Some(continuation);
         self
     }
@@ -212,7 +212,7 @@ fn matches(answer: &mut RpbIndexResp) -> Vec<IndexMatch> {
 pub struct IndexPage {
     /// The matches.
     pub matches: Vec<IndexMatch>,
-    /// Position from which [`IndexQuery::go_on_from`] reads the next page; `None` if there is no further
+    /// Position from which [`IndexQuery::continue_after`] reads the next page; `None` if there is no further
     /// page. The next page may be empty.
     pub continuation: Option<Bytes>,
 }

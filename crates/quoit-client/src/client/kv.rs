@@ -75,7 +75,7 @@ impl Client {
         };
         let answer: RpbGetResp = self
             .pool
-            .call(&request, Repeatable::Safe, options.timeout, Some(location.about()))
+            .call(&request, Repeatable::Safe, options.timeout, Some(location.location_ref()))
             .await?;
         if answer.unchanged == Some(true) {
             return Ok(Fetched::Unchanged);
@@ -155,8 +155,9 @@ impl Client {
         };
         let repeat = Repeatable::when(options.resend);
         let key = request.key.clone();
-        let about = key.as_deref().map(|key| bucket.about(key));
-        let answer: RpbPutResp = self.pool.call(&request, repeat, options.timeout, about).await?;
+        let location_ref = key.as_deref().map(|key| bucket.location_ref(key));
+        let answer: RpbPutResp =
+            self.pool.call(&request, repeat, options.timeout, location_ref).await?;
         Ok(Stored { key: answer.key, object: object(answer.content, answer.vclock) })
     }
 
@@ -200,8 +201,11 @@ impl Client {
         // With a context a repeated delete deletes the same siblings; without one it may delete a later
         // write.
         let repeat = Repeatable::when(options.context.is_some() || options.resend);
-        let about = Some(location.about());
-        self.pool.call::<_, RpbDelResp>(&request, repeat, options.timeout, about).await.map(drop)
+        let location_ref = Some(location.location_ref());
+        self.pool
+            .call::<_, RpbDelResp>(&request, repeat, options.timeout, location_ref)
+            .await
+            .map(drop)
     }
 }
 

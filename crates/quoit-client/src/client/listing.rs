@@ -22,7 +22,7 @@ pub(super) struct Frames {
     /// The connection; `None` once the answer has ended.
     connection: Option<(Connection, OwnedSemaphorePermit)>,
     operation: &'static str,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 impl Frames {
@@ -34,8 +34,8 @@ impl Frames {
         is_last: fn(&P) -> bool,
     ) -> Option<Result<P, Error>> {
         let (connection, _) = self.connection.as_mut()?;
-        let late = Error::Timeout { operation: self.operation, waited: self.patience };
-        let received = timeout(self.patience, connection.receive_part()).await;
+        let late = Error::Timeout { operation: self.operation, waited: self.time_limit };
+        let received = timeout(self.time_limit, connection.receive_part()).await;
         let part = match received.unwrap_or(Err(late)) {
             Ok(frame) => decode(frame, connection.address()),
             Err(error) => Err(error),
@@ -159,9 +159,9 @@ impl Client {
         let operation = Q::CODE.name();
         let (mut connection, permit) = self.pool.exclusive(operation).await?;
         connection.queue(request)?;
-        let patience = self.pool.patience(server_timeout);
-        let late = |_| Error::Timeout { operation, waited: patience };
-        timeout(patience, connection.flush()).await.map_err(late)??;
-        Ok(Frames { connection: Some((connection, permit)), operation, patience })
+        let time_limit = self.pool.time_limit(server_timeout);
+        let late = |_| Error::Timeout { operation, waited: time_limit };
+        timeout(time_limit, connection.flush()).await.map_err(late)??;
+        Ok(Frames { connection: Some((connection, permit)), operation, time_limit })
     }
 }

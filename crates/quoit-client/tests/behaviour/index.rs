@@ -21,7 +21,7 @@ async fn a_page_has_terms_and_says_how_to_go_on() {
     let query = IndexQuery::range(&Bucket::new("b").typed("t"), "age_int", -5, 30)
         .with_terms()
         .max_results(2)
-        .go_on_from(bytes("before"))
+        .continue_after(bytes("before"))
         .timeout(Duration::from_secs(9));
     let (page, asked) = join!(client.query_page(&query), async {
         let request = fake.next().await;

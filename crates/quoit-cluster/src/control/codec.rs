@@ -13,7 +13,7 @@ use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
     ChangeMessage, Decision as DecisionMessage, Empty, LayoutMessage, MemberMessage, MemberRemoval,
-    MemberStatusMessage, Named, NodeLoss, Rule,
+    MemberStatusMessage, NodeLoss, PropsMessage, Rule,
 };
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
@@ -37,16 +37,17 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
     match change {
         Change::PutType { name, bucket_type } => {
             let json = encode_type(bucket_type);
-            message.put_type = Some(Named { bucket_type: bytes(name), bucket: Bytes::new(), json });
+            message.put_type =
+                Some(PropsMessage { bucket_type: bytes(name), bucket: Bytes::new(), json });
         }
         Change::PutBucket { bucket_type, bucket, props } => {
             let (bucket_type, bucket) = (bytes(bucket_type), bytes(bucket));
             let json = encode_props(props);
-            message.put_bucket = Some(Named { bucket_type, bucket, json });
+            message.put_bucket = Some(PropsMessage { bucket_type, bucket, json });
         }
         Change::RemoveBucket { bucket_type, bucket } => {
             let (bucket_type, bucket) = (bytes(bucket_type), bytes(bucket));
-            message.remove_bucket = Some(Named { bucket_type, bucket, json: String::new() });
+            message.remove_bucket = Some(PropsMessage { bucket_type, bucket, json: String::new() });
         }
         Change::PutMember(member) => message.put_member = Some(encode_member(member)),
         Change::RemoveMember { id, for_ever } => {

@@ -92,7 +92,7 @@ impl Fence {
     /// Returns the result after `waited`, the time since the first report. A node without other members needs
     /// no answer. Neither does a node that knows no voters: it has joined but knows nothing of its cluster,
     /// so it can't have forgotten anything.
-    pub(crate) fn passage(&self, waited: Duration) -> FenceVerdict {
+    pub(crate) fn verdict(&self, waited: Duration) -> FenceVerdict {
         if let Some(known_starts) = self.stale {
             return FenceVerdict::Stale { known_starts };
         }
@@ -138,30 +138,30 @@ mod tests {
     #[test]
     fn node_alone_needs_nobody() {
         let alone = Fence::new(node(1), voters(10, &[1]), false);
-        assert_eq!(alone.passage(Duration::ZERO), FenceVerdict::Open);
-        assert_eq!(fence(1, &[]).passage(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(alone.verdict(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(fence(1, &[]).verdict(Duration::ZERO), FenceVerdict::Open);
     }
 
     #[test]
     fn only_voter_waits_for_another_member_and_not_for_ever() {
         let mut fence = fence(1, &[1]);
         assert_eq!(
-            fence.passage(ONLY_VOTER_PATIENCE - Duration::from_millis(1)),
+            fence.verdict(ONLY_VOTER_PATIENCE - Duration::from_millis(1)),
             FenceVerdict::Waiting
         );
-        assert_eq!(fence.passage(ONLY_VOTER_PATIENCE), FenceVerdict::Open);
+        assert_eq!(fence.verdict(ONLY_VOTER_PATIENCE), FenceVerdict::Open);
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Open);
         hear(&mut fence, 3, false, 7);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Stale { known_starts: 7 });
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Stale { known_starts: 7 });
     }
 
     #[test]
     fn majority_opens() {
         let mut fence = fence(1, &[1, 2, 3]);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Waiting);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Waiting);
         hear(&mut fence, 3, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Open);
         assert_eq!(fence.unasked(&[node(2), node(3), node(4)]), [node(2), node(4)]);
     }
 
@@ -170,9 +170,9 @@ mod tests {
         let mut fence = fence(9, &[1, 2, 3]);
         hear(&mut fence, 1, true, 4);
         hear(&mut fence, 8, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Waiting);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Waiting);
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Open);
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let mut fence = fence(1, &[1, 2, 3]);
         hear(&mut fence, 2, false, 7);
         hear(&mut fence, 3, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Stale { known_starts: 7 });
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Stale { known_starts: 7 });
     }
 
     #[test]
@@ -188,8 +188,8 @@ mod tests {
         let mut fence = fence(1, &[1, 2, 3]);
         fence.answered(node(7), true, 4, voters(20, &[7, 8, 9]));
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Waiting);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Waiting);
         hear(&mut fence, 9, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(fence.verdict(Duration::ZERO), FenceVerdict::Open);
     }
 }

@@ -452,9 +452,9 @@ impl ControlPlane {
     }
 
     /// Makes the node a cluster of one again.
-    pub(crate) async fn found_alone(&self) -> Result<(), StoreError> {
+    pub(crate) async fn reset_to_single_node(&self) -> Result<(), StoreError> {
         tracing::warn!("the cluster does without this node: it is alone again");
-        self.group.change_file(|file| file.found_again(&self.founding)).await?;
+        self.group.change_file(|file| file.reset_to_single_node(&self.founding)).await?;
         // The other members no longer count, so no confirmation of this start is needed.
         self.group.set_gate(Participation::Open);
         Ok(())

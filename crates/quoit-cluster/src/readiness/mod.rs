@@ -9,12 +9,16 @@
 //! time of a member agrees with its own, or if it has heard of no member for some seconds. The transport
 //! handles clocks that become wrong later.
 
-mod words;
+mod messages;
 
 use crate::NodeId;
 use crate::plane::ControlPlane;
 use crate::state::State;
 use crate::transport::{CallError, ClockComparison, Internode};
+use messages::{
+    OwnTimes, Seed, SeedAnswer, clock_behind_text, clock_disagreement_text, not_compared_text,
+    unexpectedly_alone_text,
+};
 use prost::Message as _;
 use quoit_planted::planted;
 use quoit_wire::internode::code;
@@ -24,10 +28,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use words::{
-    OwnTimes, Seed, SeedAnswer, apart_words, clock_behind_text, unexpectedly_alone_text,
-    unheard_words,
-};
 
 /// Interval between two checks when nothing changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -123,8 +123,8 @@ fn readiness_of(verdict: &Verdict, plane: &ControlPlane, asked: &[Seed]) -> Read
     match verdict {
         Verdict::Serves | Verdict::ServesUnchecked => Readiness::Serves,
         Verdict::UnexpectedlyAlone => Readiness::Waits(unexpectedly_alone_text(name, asked).into()),
-        Verdict::Disagreed(words) => Readiness::Waits(apart_words(name, words).into()),
-        Verdict::NotCompared => Readiness::Undecided(unheard_words(name).into()),
+        Verdict::Disagreed(words) => Readiness::Waits(clock_disagreement_text(name, words).into()),
+        Verdict::NotCompared => Readiness::Undecided(not_compared_text(name).into()),
     }
 }
 
@@ -153,7 +153,7 @@ impl Watcher {
 
     /// Logs a warning if no other member has confirmed the clock, or if the clock is behind
     /// its last recorded time.
-    fn say_of_clock(&self, verdict: &Verdict, plane: &ControlPlane) {
+    fn log_clock_verdict(&self, verdict: &Verdict, plane: &ControlPlane) {
         let state = plane.read();
         if *verdict == Verdict::ServesUnchecked {
             tracing::warn!(
@@ -189,7 +189,7 @@ impl Watcher {
             let readiness = readiness_of(&verdict, &strong, &asked);
             if readiness == Readiness::Serves && !has_said_of_clock {
                 has_said_of_clock = true;
-                self.say_of_clock(&verdict, &strong);
+                self.log_clock_verdict(&verdict, &strong);
             }
             let evidence = self.evidence(&strong);
             self.is_in_time |= evidence.has_others && evidence.clocks == ClockComparison::Agreed;

@@ -65,7 +65,7 @@ impl State {
 
     /// Returns the version of the state with the latest raise that has not ended; 0 if there is none.
     #[must_use]
-    pub fn raised_at(&self) -> u64 {
+    pub fn n_val_raised_at(&self) -> u64 {
         self.raises.iter().map(|raise| raise.since).max().unwrap_or_default()
     }
 
@@ -91,13 +91,13 @@ impl State {
     /// numbers.
     #[must_use]
     pub fn all_know_raises(&self) -> bool {
-        let raised_at = self.raised_at();
-        self.all_present_tell(|served| served.raises_known >= raised_at)
+        let n_val_raised_at = self.n_val_raised_at();
+        self.all_present_tell(|served| served.raises_known >= n_val_raised_at)
     }
 
     /// Returns true if a member has reported as much as this report, or more.
     #[must_use]
-    pub fn has_told_raises(&self, member: NodeId, report: RaiseReport) -> bool {
+    pub fn has_reported_raises(&self, member: NodeId, report: RaiseReport) -> bool {
         let served = self.layouts.served(member).unwrap_or_default();
         served.raises_known >= report.known && served.raises_filled >= report.filled
     }

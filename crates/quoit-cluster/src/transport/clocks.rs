@@ -5,7 +5,7 @@
 //! until their clocks have caught up.
 
 use super::internode::Internode;
-use super::peer::Trouble;
+use super::peer::ConnectionProblem;
 use quoit_seam::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,9 @@ impl Internode {
         if peers.iter().any(|peer| peer.version_max().is_some()) {
             return ClockComparison::Agreed;
         }
-        let mut apart =
-            peers.iter().filter_map(|peer| peer.trouble_for(Trouble::Clock, Duration::ZERO));
+        let mut apart = peers
+            .iter()
+            .filter_map(|peer| peer.lasting_problem(ConnectionProblem::Clock, Duration::ZERO));
         apart.next().map_or(ClockComparison::NotCompared, ClockComparison::Disagreed)
     }
 

@@ -4,8 +4,8 @@ use super::Lane;
 use super::context::Context;
 use super::error::{CallError, Fault};
 use super::greeting::{self, DialTarget, Greeted};
-use super::outbound::{OutboundDriver, Pause};
-use super::peer::{Peer, Trouble};
+use super::outbound::{DriverExit, OutboundDriver};
+use super::peer::{ConnectionProblem, Peer};
 use super::reachability::Reachability;
 use super::redial::Backoff;
 use super::security::PeerProof;
@@ -54,14 +54,16 @@ async fn connect_once(
         Ok(greeted) => greeted,
         Err(fault) => {
             let reason = Arc::from(fault.to_string());
-            tell_down(peer, &address, lane, &fault, reachability);
+            log_down(peer, &address, lane, &fault, reachability);
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
             let trouble = match fault {
                 Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => {
-                    Some(Trouble::DuplicateIdentity)
+                    Some(ConnectionProblem::DuplicateIdentity)
                 }
-                Fault::Refused { code: code::OUTDATED, .. } => Some(Trouble::Outdated),
-                Fault::Refused { code: code::CLOCK, .. } | Fault::Clock(_) => Some(Trouble::Clock),
+                Fault::Refused { code: code::OUTDATED, .. } => Some(ConnectionProblem::Outdated),
+                Fault::Refused { code: code::CLOCK, .. } | Fault::Clock(_) => {
+                    Some(ConnectionProblem::Clock)
+                }
                 _ => None,
             };
             peer.refused(Instant::now(), trouble.map(|trouble| (trouble, &reason)));
@@ -73,11 +75,11 @@ async fn connect_once(
         drop(driver);
         Fault::Retired
     } else {
-        tell_up(peer, &address, lane, reachability);
+        log_up(peer, &address, lane, reachability);
         run(context, peer, lane, &address, driver).await
     };
     if !peer.is_retired() {
-        tell_down(peer, &address, lane, &fault, reachability);
+        log_down(peer, &address, lane, &fault, reachability);
     }
     let reason = Arc::from(fault.to_string());
     peer.disconnected(lane, &reason, &CallError::Disconnected(Arc::clone(&reason)));
@@ -111,7 +113,7 @@ async fn run<'a>(
     mut driver: OutboundDriver<'a>,
 ) -> Fault {
     loop {
-        if let Pause::Ended(fault) = driver.run().await {
+        if let DriverExit::Ended(fault) = driver.run().await {
             return fault;
         }
         let dialing =
@@ -119,8 +121,8 @@ async fn run<'a>(
         let greeted = tokio::select! {
             biased;
             pause = driver.run() => match pause {
-                Pause::Ended(fault) => return fault,
-                Pause::Renewal => continue,
+                DriverExit::Ended(fault) => return fault,
+                DriverExit::Renewal => continue,
             },
             greeted = dialing => greeted,
         };
@@ -156,7 +158,7 @@ async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) -> R
 }
 
 /// Logs that a peer is down, unless that is logged already. Only the small lane logs it as a warning.
-fn tell_down(
+fn log_down(
     peer: &Peer,
     address: &str,
     lane: Lane,
@@ -172,7 +174,7 @@ fn tell_down(
 }
 
 /// Logs that a peer is back, if it was logged as down.
-fn tell_up(peer: &Peer, address: &str, lane: Lane, reachability: &mut Reachability) {
+fn log_up(peer: &Peer, address: &str, lane: Lane, reachability: &mut Reachability) {
     let peer = peer.name();
     match reachability.connected(Instant::now()) {
         Some(down) if lane == Lane::Small => {

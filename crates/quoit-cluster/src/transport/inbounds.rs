@@ -181,7 +181,7 @@ impl Drop for CountedConnection<'_> {
 
 /// Logs that a connection was closed at its greeting. Repeated refusals are logged rarely, because a
 /// refused node keeps dialing.
-fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
+fn log_refused(context: &Context, remote: &str, fault: &Fault) {
     let line = || tracing::warn!(%remote, %fault, "closed a connection to the port for nodes");
     match fault {
         // Members dial a joining node before it knows that it has joined. The dialer logs
@@ -213,7 +213,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
         Ok(greeted) => greeted,
         Err(fault) => {
             inbounds.ended.lock().refused_count += 1;
-            tell_refused(&context, &remote, &fault);
+            log_refused(&context, &remote, &fault);
             return;
         }
     };

@@ -51,7 +51,7 @@ enum OutboundEvent {
 }
 
 /// Reason why [`OutboundDriver::run`] returns.
-pub(super) enum Pause {
+pub(super) enum DriverExit {
     /// The connection has ended.
     Ended(Fault),
     /// Another connection is to replace it.
@@ -99,17 +99,17 @@ impl<'a> OutboundDriver<'a> {
 
     /// Carries calls and answers until the connection ends or is to be replaced. Cancel safe,
     /// and can be called again.
-    pub(super) async fn run(&mut self) -> Pause {
+    pub(super) async fn run(&mut self) -> DriverExit {
         let mut event = Ok(OutboundEvent::Read);
         loop {
             let outcome = match event {
                 Ok(OutboundEvent::Read) => self.take_frames(),
                 Ok(OutboundEvent::Heartbeat) => self.beat(),
-                Ok(OutboundEvent::Renewal) => return Pause::Renewal,
+                Ok(OutboundEvent::Renewal) => return DriverExit::Renewal,
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = outcome {
-                return Pause::Ended(fault);
+                return DriverExit::Ended(fault);
             }
             event = self.next_event().await;
         }

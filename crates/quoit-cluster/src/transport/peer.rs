@@ -51,12 +51,12 @@ pub struct Peer {
 struct Refusals {
     last_at: Option<Instant>,
     /// The trouble between the two nodes, its start, and its description.
-    trouble: Option<(Trouble, Instant, Arc<str>)>,
+    trouble: Option<(ConnectionProblem, Instant, Arc<str>)>,
 }
 
 /// Trouble that keeps two nodes apart until an operator removes the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum ConnectionProblem {
     /// The peer considers this node a second process with one identity.
     DuplicateIdentity,
     /// The clocks differ too much.
@@ -360,7 +360,7 @@ impl Peer {
     }
 
     /// Notes that no connection could be made. `trouble` is set if an operator has to remove the cause.
-    pub(super) fn refused(&self, now: Instant, trouble: Option<(Trouble, &Arc<str>)>) {
+    pub(super) fn refused(&self, now: Instant, trouble: Option<(ConnectionProblem, &Arc<str>)>) {
         let mut refusals = self.refusals.lock();
         refusals.last_at = Some(now);
         let before = refusals.trouble.take();
@@ -376,7 +376,11 @@ impl Peer {
     }
 
     /// Returns the description of the trouble if it has kept the two nodes apart for at least `patience`.
-    pub(crate) fn trouble_for(&self, wanted: Trouble, patience: Duration) -> Option<Arc<str>> {
+    pub(crate) fn lasting_problem(
+        &self,
+        wanted: ConnectionProblem,
+        patience: Duration,
+    ) -> Option<Arc<str>> {
         let refusals = self.refusals.lock();
         let (trouble, since, words) = refusals.trouble.as_ref()?;
         (*trouble == wanted && since.elapsed() >= patience).then(|| Arc::clone(words))

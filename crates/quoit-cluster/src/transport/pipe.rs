@@ -81,13 +81,13 @@ struct Pipe {
     /// Bytes under way, with their times of arrival.
     pieces: VecDeque<(Instant, VecDeque<u8>)>,
     size_bytes: usize,
-    end: Option<End>,
+    end: Option<PipeEnd>,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum PipeEnd {
     /// The writer is gone. Bytes under way still arrive.
     Closed,
     Reset,
@@ -107,7 +107,7 @@ impl Pipe {
     }
 
     fn reset(&mut self) {
-        self.end = Some(End::Reset);
+        self.end = Some(PipeEnd::Reset);
         self.pieces.clear();
         self.size_bytes = 0;
         self.wake_reader();
@@ -141,7 +141,7 @@ impl AsyncRead for PipeReader {
         let this = self.get_mut();
         let silent = this.link.state.lock().silent;
         let mut pipe = this.pipe.lock();
-        if pipe.end == Some(End::Reset) {
+        if pipe.end == Some(PipeEnd::Reset) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         pipe.reader = Some(context.waker().clone());
@@ -217,7 +217,7 @@ impl AsyncWrite for PipeWriter {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut pipe = self.pipe.lock();
         if pipe.end.is_none() {
-            pipe.end = Some(End::Closed);
+            pipe.end = Some(PipeEnd::Closed);
         }
         pipe.wake_reader();
         Poll::Ready(Ok(()))
@@ -228,7 +228,7 @@ impl Drop for PipeWriter {
     fn drop(&mut self) {
         let mut pipe = self.pipe.lock();
         if pipe.end.is_none() {
-            pipe.end = Some(End::Closed);
+            pipe.end = Some(PipeEnd::Closed);
         }
         pipe.wake_reader();
     }

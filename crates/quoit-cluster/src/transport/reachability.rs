@@ -29,11 +29,11 @@ impl Reachability {
         }
         let is_refused = !matches!(fault, Fault::Io(_) | Fault::Closed | Fault::Timeout { .. });
         let text = fault.to_string();
-        let is_told = self.told.as_ref().is_some_and(|told| !is_refused || *told == text);
-        if !is_told {
+        let is_logged = self.told.as_ref().is_some_and(|told| !is_refused || *told == text);
+        if !is_logged {
             self.told = Some(text);
         }
-        !is_told
+        !is_logged
     }
 
     /// Notes that the peer is connected. Returns the time for which it was down, if that was logged.

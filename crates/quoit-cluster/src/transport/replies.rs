@@ -23,7 +23,7 @@ pub struct Reply {
 }
 
 /// An answer or an error, with the slot that the call was sent with.
-pub type Answered = (u16, Result<Reply, CallError>);
+pub type SlotAnswer = (u16, Result<Reply, CallError>);
 
 /// Receiver of failures of calls whose callers no longer wait.
 pub trait LateFailureListener: Send + Sync {
@@ -73,7 +73,7 @@ impl LateFailureNote {
 }
 
 struct GatheredAnswer {
-    answered: Answered,
+    answered: SlotAnswer,
     stream: Option<StreamRef>,
 }
 
@@ -100,12 +100,12 @@ impl Replies {
 
     /// Returns the next answer in the order of arrival; `None` when every call has had its last one. An
     /// error is the last answer of its call.
-    pub async fn next(&mut self) -> Option<Answered> {
+    pub async fn next(&mut self) -> Option<SlotAnswer> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
     /// Works like [`next`](Self::next), for hand-written futures.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Answered>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<SlotAnswer>> {
         let mut gathered = self.sink.gathered.lock();
         if let Some(gotten) = gathered.take_first() {
             drop(gathered);
@@ -122,7 +122,7 @@ impl Replies {
     }
 
     /// Returns an answer that has already arrived.
-    pub fn try_next(&mut self) -> Option<Answered> {
+    pub fn try_next(&mut self) -> Option<SlotAnswer> {
         let gotten = self.sink.gathered.lock().take_first();
         gotten.map(GatheredAnswer::taken)
     }
@@ -172,7 +172,7 @@ impl Drop for Replies {
 
 impl GatheredAnswer {
     /// Lets the stream send as many bytes as this answer has.
-    fn taken(self) -> Answered {
+    fn taken(self) -> SlotAnswer {
         let GatheredAnswer { answered, stream } = self;
         if let (Some(stream), Ok(reply)) = (stream, &answered.1)
             && !reply.last

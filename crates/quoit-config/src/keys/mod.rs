@@ -4,14 +4,14 @@
 //! that is neither here nor among the keys of Riak in `riak_keys` stops the start.
 
 mod engines;
-pub(crate) mod meaning;
+pub(crate) mod key_match;
 mod node;
 mod replication;
 pub(crate) mod riak_keys;
 mod security;
 mod service;
 
-use crate::value::Kind;
+use crate::value::ValueType;
 
 const KB: u64 = 1 << 10;
 const MB: u64 = 1 << 20;
@@ -23,7 +23,7 @@ pub struct Key {
     /// Dotted name; a part `$name` can be any text.
     pub name: &'static str,
     /// Type of its values.
-    pub kind: Kind,
+    pub kind: ValueType,
     /// Default as it would be written in a file; empty = not set.
     pub default: &'static str,
     /// Description in a sentence or two.
@@ -33,7 +33,7 @@ pub struct Key {
 /// Default of a key, as it would be written in a file; empty = not set.
 struct KeyDefault(&'static str);
 
-const fn key(name: &'static str, kind: Kind, default: KeyDefault, about: &'static str) -> Key {
+const fn key(name: &'static str, kind: ValueType, default: KeyDefault, about: &'static str) -> Key {
     Key { name, kind, default: default.0, about }
 }
 

@@ -3,7 +3,7 @@
 //! A part `$name` of a name stands for any one part. A name that ends in `.*` stands for a family in which
 //! Quoit has no key of its own, so that a misspelt name in it can't hide a setting.
 
-use super::meaning::KeyPattern;
+use super::key_match::KeyPattern;
 
 /// Keys whose absence does not change any behaviour that users rely on.
 const WITHOUT_PROMISE: &[&str] = &[
@@ -194,7 +194,7 @@ const WITHOUT_PROMISE: &[&str] = &[
 struct UnsupportedSetting {
     name: &'static str,
     /// The value in the riak.conf of a fresh installation, which the user has not chosen.
-    stock: &'static str,
+    shipped_value: &'static str,
     broken: &'static str,
 }
 
@@ -205,50 +205,62 @@ const OTHER_DIRECTORY: &str = "data lie below platform_data_dir, not there";
 const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
 
 /// Keys that cause a warning when they are set.
-const PROMISES: &[UnsupportedSetting] = &[
-    UnsupportedSetting { name: "bitcask.data_root", stock: "", broken: OTHER_DIRECTORY },
-    UnsupportedSetting { name: "buckets.default.postcommit", stock: "", broken: NO_HOOKS },
-    UnsupportedSetting { name: "buckets.default.precommit", stock: "", broken: NO_HOOKS },
+const UNSUPPORTED_SETTINGS: &[UnsupportedSetting] = &[
+    UnsupportedSetting { name: "bitcask.data_root", shipped_value: "", broken: OTHER_DIRECTORY },
+    UnsupportedSetting { name: "buckets.default.postcommit", shipped_value: "", broken: NO_HOOKS },
+    UnsupportedSetting { name: "buckets.default.precommit", shipped_value: "", broken: NO_HOOKS },
     UnsupportedSetting {
         name: "distributed_cookie",
-        stock: "riak",
+        shipped_value: "riak",
         broken: "with internode.tls = both or required a node gets its certificate by it, if it has 128 bits \
                  and is no default; it keeps nobody out otherwise: keep listener.internode inside the \
                  network of the cluster",
     },
-    UnsupportedSetting { name: "handoff.ssl.certfile", stock: "", broken: OTHER_CERTIFICATES },
-    UnsupportedSetting { name: "handoff.ssl.keyfile", stock: "", broken: OTHER_CERTIFICATES },
+    UnsupportedSetting {
+        name: "handoff.ssl.certfile",
+        shipped_value: "",
+        broken: OTHER_CERTIFICATES,
+    },
+    UnsupportedSetting {
+        name: "handoff.ssl.keyfile",
+        shipped_value: "",
+        broken: OTHER_CERTIFICATES,
+    },
     UnsupportedSetting {
         name: "leveldb.expiration",
-        stock: "off",
+        shipped_value: "off",
         broken: "records of leveldb do not expire by it: give buckets the property ttl",
     },
-    UnsupportedSetting { name: "leveldb.data_root", stock: "", broken: OTHER_DIRECTORY },
+    UnsupportedSetting { name: "leveldb.data_root", shipped_value: "", broken: OTHER_DIRECTORY },
     UnsupportedSetting {
         name: "leveldb.maximum_memory.percent",
-        stock: "70",
+        shipped_value: "70",
         broken: "leveldb's memory is leveldb.maximum_memory, not a part of the machine's",
     },
     UnsupportedSetting {
         name: "leveldb.tiered",
-        stock: "off",
+        shipped_value: "off",
         broken: "all tables of leveldb lie below platform_data_dir",
     },
-    UnsupportedSetting { name: "leveled.data_root", stock: "", broken: OTHER_DIRECTORY },
-    UnsupportedSetting { name: "log.syslog", stock: "off", broken: NO_SYSLOG },
+    UnsupportedSetting { name: "leveled.data_root", shipped_value: "", broken: OTHER_DIRECTORY },
+    UnsupportedSetting { name: "log.syslog", shipped_value: "off", broken: NO_SYSLOG },
     UnsupportedSetting {
         name: "participate_in_coverage",
-        stock: "enabled",
+        shipped_value: "enabled",
         broken: "the node takes part in listings and index queries all the same",
     },
-    UnsupportedSetting { name: "riak_control", stock: "off", broken: "there is no Riak Control" },
-    UnsupportedSetting { name: "search", stock: "off", broken: "there is no search" },
+    UnsupportedSetting {
+        name: "riak_control",
+        shipped_value: "off",
+        broken: "there is no Riak Control",
+    },
+    UnsupportedSetting { name: "search", shipped_value: "off", broken: "there is no search" },
     UnsupportedSetting {
         name: "strong_consistency",
-        stock: "off",
+        shipped_value: "off",
         broken: "there are no strongly consistent buckets: see docs/design/conditional-writes.md",
     },
-    UnsupportedSetting { name: "syslogger.enabled", stock: "off", broken: NO_SYSLOG },
+    UnsupportedSetting { name: "syslogger.enabled", shipped_value: "off", broken: NO_SYSLOG },
 ];
 
 /// Values that switch a feature off, so that they promise nothing.
@@ -256,7 +268,7 @@ const OFF: [&str; 6] = ["off", "disabled", "false", "no", "none", "unlimited"];
 
 /// All names, sorted within each of the two lists.
 pub fn riak_keys() -> impl Iterator<Item = &'static str> {
-    WITHOUT_PROMISE.iter().copied().chain(PROMISES.iter().map(|promise| promise.name))
+    WITHOUT_PROMISE.iter().copied().chain(UNSUPPORTED_SETTINGS.iter().map(|promise| promise.name))
 }
 
 /// True if Riak has a key with this name that has no effect here.
@@ -279,11 +291,12 @@ pub struct KeyValue<'a> {
 /// The promise of a setting that Quoit does not keep, as text. `None` if the setting promises nothing, for
 /// example because its value switches the feature off or is the one of a fresh installation.
 #[must_use]
-pub fn broken_promise(setting: KeyValue<'_>) -> Option<&'static str> {
+pub fn unsupported_effect(setting: KeyValue<'_>) -> Option<&'static str> {
     let KeyValue { key, value } = setting;
-    let promise = PROMISES.iter().find(|promise| KeyPattern(promise.name).matches(key))?;
+    let promise =
+        UNSUPPORTED_SETTINGS.iter().find(|promise| KeyPattern(promise.name).matches(key))?;
     let is_chosen = !OFF.contains(&value)
-        && value != promise.stock
+        && value != promise.shipped_value
         // The directories in the riak.conf of a fresh installation are given by these variables.
         && !value.starts_with("$(platform_");
     is_chosen.then_some(promise.broken)
@@ -292,7 +305,7 @@ pub fn broken_promise(setting: KeyValue<'_>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KeyMatch, keys, meaning};
+    use crate::{KeyMatch, key_match, keys};
 
     #[test]
     fn no_key_of_riak_without_effect_is_one_that_has_an_effect() {
@@ -300,14 +313,14 @@ mod tests {
             assert!(!is_riaks(key.name), "{} has an effect", key.name);
         }
         for name in riak_keys() {
-            let said = meaning(name);
+            let said = key_match(name);
             assert!(matches!(said, KeyMatch::RiakOnly), "{name}");
         }
     }
 
     #[test]
     fn a_promise_is_broken_by_a_value_that_somebody_chose() {
-        let broken = |key, value| broken_promise(KeyValue { key, value });
+        let broken = |key, value| unsupported_effect(KeyValue { key, value });
         assert_eq!(broken("log.syslog", "on"), Some(NO_SYSLOG));
         assert!(broken("handoff.ssl.certfile", "/cert.pem").is_some());
         for (key, value) in [

@@ -1,26 +1,26 @@
 //! Keys of TLS with clients, and of logins.
 
 use super::{KB, Key, KeyDefault, MB, key};
-use crate::value::Kind;
+use crate::value::ValueType;
 
 pub(super) const KEYS: &[Key] = &[
     key(
         "listener.https.$name",
-        Kind::Address,
+        ValueType::Address,
         KeyDefault(""),
         "Address on which the node listens for HTTPS clients. Several can be set under different names. \
          Needs ssl.certfile and ssl.keyfile.",
     ),
     key(
         "listener.protobuf_tls.$name",
-        Kind::Address,
+        ValueType::Address,
         KeyDefault(""),
         "Address on which the node listens for Protocol Buffers clients that use TLS from the first byte, \
          without StartTls. Several can be set under different names. Needs ssl.certfile and ssl.keyfile.",
     ),
     key(
         "listener.tls",
-        Kind::Word(&["both", "required"]),
+        ValueType::Word(&["both", "required"]),
         KeyDefault("required"),
         "Clients without TLS while security is on. required: they must start TLS and log in. both: the node \
          serves them without a login and counts them by address; clients that start TLS log in. Use both \
@@ -28,154 +28,154 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "ssl.certfile",
-        Kind::Name,
+        ValueType::Name,
         KeyDefault(""),
         "File of the node's certificate for clients, followed by its chain (PEM or DER). The node loads it \
          again within seconds of a change of the file, and on SIGHUP.",
     ),
     key(
         "ssl.keyfile",
-        Kind::Name,
+        ValueType::Name,
         KeyDefault(""),
         "File of the certificate's private key (PEM or DER; PKCS#1, PKCS#8 or SEC1). The node does not start \
          if all users of the machine may access the file (chmod o-rwx).",
     ),
     key(
         "ssl.cacertfile",
-        Kind::Name,
+        ValueType::Name,
         KeyDefault(""),
         "File of the authorities that may sign clients' certificates. Not set: clients are not asked for \
          certificates.",
     ),
     key(
         "ssl.crlfile",
-        Kind::Name,
+        ValueType::Name,
         KeyDefault(""),
         "Files of revocation lists for clients' certificates, separated by commas; see check_crl.",
     ),
     key(
         "check_crl",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("on"),
         "Whether the node refuses client certificates on the lists of ssl.crlfile.",
     ),
     key(
         "honor_cipher_order",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("off"),
         "Whether the node's order of ciphers takes precedence over the client's.",
     ),
     key(
         "tls_protocols.tlsv1.2",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("on"),
         "Whether the node accepts TLS 1.2 from clients.",
     ),
     key(
         "tls_protocols.tlsv1.3",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("on"),
         "Whether the node accepts TLS 1.3 from clients.",
     ),
     key(
         "tls_protocols.sslv3",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("off"),
         "Riak's setting. Quoit does not support SSL 3: with on, the node does not start.",
     ),
     key(
         "tls_protocols.tlsv1",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("off"),
         "Riak's setting. Quoit does not support TLS 1.0: with on, the node does not start.",
     ),
     key(
         "tls_protocols.tlsv1.1",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("off"),
         "Riak's setting. Quoit does not support TLS 1.1: with on, the node does not start.",
     ),
     key(
         "security.ignore",
-        Kind::Name,
+        ValueType::Name,
         KeyDefault(""),
         "Names of settings, separated by commas, that ask for TLS or access control which the node can't \
          provide, and that the node may ignore. Any other such setting keeps the node from starting.",
     ),
     key(
         "security.failure_delay",
-        Kind::Duration(0),
+        ValueType::Duration(0),
         KeyDefault("5s"),
         "Time after which the node answers a refused login. It slows down guessing of passwords.",
     ),
     key(
         "security.attempts.maximum",
-        Kind::Integer(1, 100),
+        ValueType::Integer(1, 100),
         KeyDefault("3"),
         "Number of refused logins after which the node closes a connection.",
     ),
     key(
         "security.handshake_timeout",
-        Kind::Duration(100),
+        ValueType::Duration(100),
         KeyDefault("10s"),
         "Time limit of a TLS handshake with a client.",
     ),
     key(
         "security.login_timeout",
-        Kind::Duration(1_000),
+        ValueType::Duration(1_000),
         KeyDefault("60s"),
         "Time that a client has to log in while security is on. Then the node closes the connection.",
     ),
     key(
         "security.cut_off.refuse_logins_after",
-        Kind::Duration(1_000),
+        ValueType::Duration(1_000),
         KeyDefault(""),
         "A node refuses new logins after it has reached no majority of the voters for this time, because \
          users and rights may have been changed elsewhere [default: never].",
     ),
     key(
         "security.bytes_before_login.maximum",
-        Kind::Size(KB, 64 * MB),
+        ValueType::Size(KB, 64 * MB),
         KeyDefault("64KB"),
         "Largest message or body that the node reads from a client that has not logged in, while security is \
          on.",
     ),
     key(
         "security.unauthenticated.maximum",
-        Kind::Integer(1, 1_000_000),
+        ValueType::Integer(1, 1_000_000),
         KeyDefault("1024"),
         "Number of open connections that have not logged in, while security is on. The node closes further \
          ones.",
     ),
     key(
         "security.unauthenticated.per_address",
-        Kind::Integer(1, 1_000_000),
+        ValueType::Integer(1, 1_000_000),
         KeyDefault("256"),
         "Number of open connections from one IPv4 address or one IPv6 /64 network that have not logged in, \
          while security is on. The node closes further ones.",
     ),
     key(
         "security.open_statistics",
-        Kind::Flag,
+        ValueType::Flag,
         KeyDefault("off"),
         "Whether the node answers /stats and /metrics without a login while security is on.",
     ),
     key(
         "security.hashing.maximum",
-        Kind::Integer(1, 64),
+        ValueType::Integer(1, 64),
         KeyDefault("2"),
         "Number of passwords that the node hashes at the same time. Each takes security.hashing.memory.",
     ),
     key(
         "security.hashing.memory",
-        Kind::Size(8 * KB, 256 * MB),
+        ValueType::Size(8 * KB, 256 * MB),
         KeyDefault("19MB"),
         "Memory that hashing a password takes. More memory makes guessing more expensive, but also each \
          login. A change affects passwords that are set later.",
     ),
     key(
         "security.sessions.maximum",
-        Kind::Integer(0, 1_000_000),
+        ValueType::Integer(0, 1_000_000),
         KeyDefault("4096"),
         "Number of TLS sessions that the node remembers, so that clients can resume them. 0: none.",
     ),

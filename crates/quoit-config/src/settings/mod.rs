@@ -6,11 +6,11 @@ mod server;
 mod several;
 mod store;
 
-pub use security::BrokenPromise;
+pub use security::UnmetSecuritySetting;
 pub use several::NamedStorage;
 
-use crate::keys::meaning::{KeyMatch, meaning, of_named_engine};
-use crate::keys::riak_keys::{KeyValue, broken_promise};
+use crate::keys::key_match::{KeyMatch, key_match, of_named_engine};
+use crate::keys::riak_keys::{KeyValue, unsupported_effect};
 use crate::keys::{Key, keys};
 use crate::parse::{self, ConfigLine, Entry, Origin, ParseError};
 use crate::variables::Variable;
@@ -180,7 +180,7 @@ pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
 
 impl Settings {
     fn take(&mut self, entry: Entry) -> Result<(), ConfigError> {
-        match meaning(&entry.key) {
+        match key_match(&entry.key) {
             KeyMatch::RiakOnly => self.ignored.push(entry),
             KeyMatch::Unknown(nearest) => {
                 if nearest.is_none()
@@ -213,11 +213,11 @@ impl Settings {
 
     /// Settings of a riak.conf that promise a behaviour that Quoit does not have, each with the reason as
     /// text.
-    pub fn broken_promises(&self) -> impl Iterator<Item = (&Entry, &'static str)> {
+    pub fn unsupported_settings(&self) -> impl Iterator<Item = (&Entry, &'static str)> {
         let told = |entry: &Entry| {
             // A setting of one of several engines promises the same as the setting for all.
             let key = of_named_engine(&entry.key).map_or(entry.key.as_str(), |(_, key)| key);
-            broken_promise(KeyValue { key, value: &entry.value })
+            unsupported_effect(KeyValue { key, value: &entry.value })
         };
         self.ignored.iter().filter_map(move |entry| Some((entry, told(entry)?)))
     }
@@ -422,7 +422,8 @@ mod tests {
     fn promises_of_a_riak_conf_that_are_broken_are_told_apart() {
         let command_line = vec!["log.syslog = on".into(), "erlang.async_threads = 64".into()];
         let settings = load(&Sources { command_line, ..Sources::default() }).expect("good");
-        let told: Vec<&str> = settings.broken_promises().map(|(entry, _)| &*entry.key).collect();
+        let told: Vec<&str> =
+            settings.unsupported_settings().map(|(entry, _)| &*entry.key).collect();
         assert_eq!((told, settings.ignored.len()), (vec!["log.syslog"], 2));
     }
 

@@ -3,7 +3,7 @@
 use super::Settings;
 use crate::parse::{Entry, Origin};
 use quoit_cluster::InternodeTlsMode;
-use quoit_security::{Cost, CutOffLoginPolicy};
+use quoit_security::{CutOffLoginPolicy, HashingCost};
 use quoit_server::{SecuritySettings, TlsFiles};
 use quoit_tls::Versions;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ const ETC_VARIABLE: &str = "$(platform_etc_dir)";
 /// A setting promises TLS or access control that the node can't provide.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{key} = {value}: {reason}; or add its name to security.ignore to start without it")]
-pub struct BrokenPromise {
+pub struct UnmetSecuritySetting {
     /// The setting.
     pub key: String,
     /// Its value.
@@ -52,7 +52,7 @@ impl Settings {
     /// # Errors
     ///
     /// The first such setting.
-    pub fn check_security(&self) -> Result<(), BrokenPromise> {
+    pub fn check_security(&self) -> Result<(), UnmetSecuritySetting> {
         let ignored = self.text("security.ignore");
         let is_ignored = |key: &str| ignored.split(',').any(|name| name.trim() == key);
         let (has_certificate, has_key) =
@@ -75,7 +75,7 @@ impl Settings {
                 name.starts_with("listener.https.") || name.starts_with("listener.protobuf_tls.")
             });
             broken.extend(listeners.map(|name| (name.to_owned(), NO_CERTIFICATE)));
-            if self.serves_clear() {
+            if self.serves_plaintext() {
                 broken.push(("listener.tls".to_owned(), NO_CERTIFICATE));
             }
             let of_clients = ["ssl.cacertfile", "ssl.crlfile"];
@@ -85,12 +85,12 @@ impl Settings {
         broken.extend(self.broken_replication());
         if let Some((key, reason)) = broken.into_iter().find(|(key, _)| !is_ignored(key)) {
             let value = self.text(&key);
-            return Err(BrokenPromise { key, value, reason });
+            return Err(UnmetSecuritySetting { key, value, reason });
         }
         match self.handoff_certificate().filter(|entry| !is_ignored(&entry.key)) {
             Some(Entry { key, value, .. }) => {
                 let (key, value) = (key.clone(), value.clone());
-                Err(BrokenPromise { key, value, reason: PLAIN_LINKS })
+                Err(UnmetSecuritySetting { key, value, reason: PLAIN_LINKS })
             }
             None => Ok(()),
         }
@@ -132,7 +132,7 @@ impl Settings {
 
     /// True if clients without TLS are served without a login while security is on.
     #[must_use]
-    pub fn serves_clear(&self) -> bool {
+    pub fn serves_plaintext(&self) -> bool {
         self.get("listener.tls") == Some("both")
     }
 
@@ -162,12 +162,12 @@ impl Settings {
                 "security.unauthenticated.maximum",
                 defaults.unauthenticated_max,
             ),
-            serves_clear: self.serves_clear(),
+            serves_plaintext: self.serves_plaintext(),
             open_statistics: self.flag("security.open_statistics"),
             while_cut_off: CutOffLoginPolicy {
                 refuses_after: self.duration("security.cut_off.refuse_logins_after"),
             },
-            password_cost: Cost {
+            password_cost: HashingCost {
                 memory_kib: self
                     .size_bytes("security.hashing.memory")
                     .and_then(|size| u32::try_from(size / 1024).ok())

@@ -1,7 +1,7 @@
 //! Several named storage engines of one node.
 
 use super::{ConfigError, Settings, Storage};
-use crate::keys::meaning::of_named_engine;
+use crate::keys::key_match::of_named_engine;
 use std::collections::BTreeSet;
 
 /// Largest number of engines of a node.

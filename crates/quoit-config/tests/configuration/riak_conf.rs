@@ -123,7 +123,8 @@ fn a_riak_conf_as_it_was_installed_starts_a_node_without_a_warning() {
     for text in [SECOND, THIRD] {
         let entries = parse_text("riak.conf".as_ref(), text.as_bytes(), &mut |_| unreachable!());
         let settings = settings_of(entries.unwrap()).unwrap();
-        let warned: Vec<&str> = settings.broken_promises().map(|(entry, _)| &*entry.key).collect();
+        let warned: Vec<&str> =
+            settings.unsupported_settings().map(|(entry, _)| &*entry.key).collect();
         assert_eq!(warned, Vec::<&str>::new());
     }
 }

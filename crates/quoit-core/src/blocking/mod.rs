@@ -2,7 +2,7 @@
 //! of the thread that starts it.
 //!
 //! There are three ways to run one: [`Blocking::in_place`] on the calling thread, in the midst of a
-//! request; [`Blocking::aside`] on another thread with the priority of requests, as for reads of cold
+//! request; [`Blocking::on_pool`] on another thread with the priority of requests, as for reads of cold
 //! records, listings and reaping; and [`Blocking::behind`] on a thread that gets only the time that
 //! requests leave, as for transfers and exchanges.
 
@@ -43,7 +43,7 @@ impl Blocking {
     /// # Errors
     ///
     /// Errors of the step; `Overload` while the runtime shuts down.
-    pub(crate) async fn aside<T: Send + 'static>(
+    pub(crate) async fn on_pool<T: Send + 'static>(
         self,
         step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
     ) -> Result<T, RequestError> {
@@ -93,23 +93,23 @@ mod tests {
 
     async fn threads_of(blocking: Blocking) -> [ThreadId; 4] {
         let here = || std::thread::current().id();
-        let aside = blocking.aside(move || Ok(here())).await.expect("the step succeeds");
+        let on_pool = blocking.on_pool(move || Ok(here())).await.expect("the step succeeds");
         let behind = blocking.behind(move || Ok(here())).await.expect("the step succeeds");
-        [here(), blocking.in_place(here), aside, behind]
+        [here(), blocking.in_place(here), on_pool, behind]
     }
 
     #[tokio::test]
     async fn inline_steps_stay_on_the_only_thread() {
-        let [own, in_place, aside, behind] = threads_of(Blocking::Inline).await;
-        assert_eq!([own, own, own], [in_place, aside, behind]);
+        let [own, in_place, on_pool, behind] = threads_of(Blocking::Inline).await;
+        assert_eq!([own, own, own], [in_place, on_pool, behind]);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn long_steps_of_a_pool_leave_the_thread() {
-        let [own, in_place, aside, behind] = threads_of(Blocking::Pool).await;
+        let [own, in_place, on_pool, behind] = threads_of(Blocking::Pool).await;
         assert_eq!(own, in_place);
-        assert_ne!(own, aside);
-        assert!(behind != own && behind != aside);
+        assert_ne!(own, on_pool);
+        assert!(behind != own && behind != on_pool);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

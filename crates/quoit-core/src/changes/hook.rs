@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quoit_model::context::encode_context;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -54,7 +54,7 @@ impl ChangeFeeds {
             (None, WrittenObject::Delta(_) | WrittenObject::InPlace) => self
                 .local
                 .records
-                .object_at_hand(at, Access::NoWait)
+                .object_at_hand(at, IoMode::NoWait)
                 .and_then(|object| context_of(&object)),
         };
         let key = Bytes::copy_from_slice(at.encoded);
@@ -70,7 +70,7 @@ impl ChangeFeeds {
         loop {
             ticks.tick().await;
             let (flushed, now_us) = (Arc::clone(&log), self.local.clock.unix_us());
-            match self.local.settings.blocking.aside(move || Ok(flushed.flush(now_us)?)).await {
+            match self.local.settings.blocking.on_pool(move || Ok(flushed.flush(now_us)?)).await {
                 Ok(()) => is_refused = false,
                 Err(fault) if !std::mem::replace(&mut is_refused, true) => {
                     tracing::error!(%fault, "the log of change feeds could not be synced");

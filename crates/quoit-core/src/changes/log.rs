@@ -44,7 +44,7 @@ pub struct ChangeFeedStatus {
     /// reports the gap.
     pub lost_count: u64,
     /// Number of changes that readers have received from this node's streams since the start.
-    pub told_count: u64,
+    pub sent_change_count: u64,
 }
 
 /// Point in a node's log at which a reader starts or continues.
@@ -53,12 +53,12 @@ pub(super) enum ReadFrom {
     Oldest,
     /// The first change at or after a time in microseconds since 1970. Earlier changes may come first.
     Time(u64),
-    Place(LogPlace),
+    Position(LogPosition),
 }
 
 /// An offset in the log of a node, with the number of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogPlace {
+pub(super) struct LogPosition {
     /// Number of the log. It changes when entries are lost.
     pub(super) log: u64,
     pub(super) cursor: Cursor,
@@ -69,8 +69,8 @@ pub(super) struct LogPlace {
 pub(super) struct LogRead {
     /// Entries, each with the offset at which the next entry begins.
     pub(super) entries: Vec<(JournalEntry, Cursor)>,
-    pub(super) begin: LogPlace,
-    pub(super) next: LogPlace,
+    pub(super) begin: LogPosition,
+    pub(super) next: LogPosition,
     pub(super) at_end: bool,
     /// Every later entry has a later time than this.
     pub(super) complete_us: u64,
@@ -82,7 +82,7 @@ pub(super) struct LogRead {
 pub(super) struct LogGap {
     pub(super) text: String,
     /// Offset from which a reader continues if it accepts the gap.
-    pub(super) resume: LogPlace,
+    pub(super) resume: LogPosition,
 }
 
 struct ChangeLogState {
@@ -96,7 +96,7 @@ struct ChangeLogState {
     stored: ChangeLogNote,
     appended_count: u64,
     lost_count: u64,
-    told_count: u64,
+    sent_change_count: u64,
 }
 
 impl ChangeLogState {
@@ -143,7 +143,7 @@ impl ChangeLog {
             stored,
             appended_count: 0,
             lost_count: 0,
-            told_count: 0,
+            sent_change_count: 0,
         };
         Ok(Self { settings, state: Mutex::new(state), filled: Notify::new() })
     }
@@ -196,7 +196,7 @@ impl ChangeLog {
         let (reader, begin, complete_us) = {
             let mut state = self.state.lock();
             let (start, end) = (state.journal.start(), state.journal.end());
-            let resume = LogPlace { log: state.log, cursor: start };
+            let resume = LogPosition { log: state.log, cursor: start };
             let gap = |text: &str| Ok(Err(LogGap { text: text.to_owned(), resume }));
             let cursor = match from {
                 ReadFrom::Oldest => start,
@@ -207,22 +207,22 @@ impl ChangeLog {
                     return gap("the changes of that time are no longer kept");
                 }
                 ReadFrom::Time(us) => state.journal.file_of(EntrySequence(us)),
-                ReadFrom::Place(place) if place.log != state.log => {
+                ReadFrom::Position(place) if place.log != state.log => {
                     return gap(
                         "the node has begun a new log: changes of the former log may be lost",
                     );
                 }
-                ReadFrom::Place(place) if place.cursor.file < start.file => {
+                ReadFrom::Position(place) if place.cursor.file < start.file => {
                     return gap("the changes after the position are no longer kept");
                 }
-                ReadFrom::Place(place) if place.cursor > end => {
+                ReadFrom::Position(place) if place.cursor > end => {
                     return gap("the position is not one of the node's log");
                 }
-                ReadFrom::Place(place) => place.cursor,
+                ReadFrom::Position(place) => place.cursor,
             };
             // Entries appended from now on get later times.
             state.last_us = state.last_us.max(now_us);
-            let begin = LogPlace { log: state.log, cursor };
+            let begin = LogPosition { log: state.log, cursor };
             (state.journal.reader(cursor), begin, state.last_us)
         };
         let log = begin.log;
@@ -232,10 +232,10 @@ impl ChangeLog {
             self.state.lock().journal.tell_loss(begin.cursor);
             let text = "a file of the node's log is damaged".to_owned();
             let cursor = reader.next_file().unwrap_or(read.next);
-            return Ok(Err(LogGap { text, resume: LogPlace { log, cursor } }));
+            return Ok(Err(LogGap { text, resume: LogPosition { log, cursor } }));
         }
         let last_us = read.entries.last().map_or(0, |last| last.entry.sequence.0);
-        let next = LogPlace { log, cursor: read.next };
+        let next = LogPosition { log, cursor: read.next };
         let complete_us = if read.at_end { complete_us } else { last_us };
         let file = reader.file_number().unwrap_or(read.next.file);
         let ends = read.ends.iter().map(|offset| Cursor { file, offset: *offset });
@@ -253,7 +253,7 @@ impl ChangeLog {
     }
 
     pub(super) fn count_told(&self, count: usize) {
-        self.state.lock().told_count += count as u64;
+        self.state.lock().sent_change_count += count as u64;
     }
 
     /// Figures of the log.
@@ -265,7 +265,7 @@ impl ChangeLog {
             oldest_us: state.journal.first().map(|first| first.0),
             appended_count: state.appended_count,
             lost_count: state.lost_count,
-            told_count: state.told_count,
+            sent_change_count: state.sent_change_count,
         }
     }
 

@@ -9,7 +9,7 @@
 //!          8 bytes of its id, 8 number of its log, 4 number of the file, 8 offset
 //! ```
 
-use super::log::LogPlace;
+use super::log::LogPosition;
 use crate::queues::Cursor;
 use quoit_model::node::NodeId;
 use std::collections::BTreeMap;
@@ -41,8 +41,8 @@ pub(super) fn mark_of(node: NodeId) -> NodeMark {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct FeedPosition {
     pub(super) period: u32,
-    pub(super) told_us: u64,
-    pub(super) places: BTreeMap<NodeMark, LogPlace>,
+    pub(super) reported_us: u64,
+    pub(super) places: BTreeMap<NodeMark, LogPosition>,
 }
 
 impl FeedPosition {
@@ -50,8 +50,8 @@ impl FeedPosition {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.places.len() * NODE_BYTES);
         out.push(FORMAT);
         out.extend_from_slice(&self.period.to_le_bytes());
-        out.extend_from_slice(&self.told_us.to_le_bytes());
-        for (mark, LogPlace { log, cursor }) in &self.places {
+        out.extend_from_slice(&self.reported_us.to_le_bytes());
+        for (mark, LogPosition { log, cursor }) in &self.places {
             out.extend_from_slice(mark);
             out.extend_from_slice(&log.to_le_bytes());
             out.extend_from_slice(&cursor.file.to_le_bytes());
@@ -80,11 +80,11 @@ impl FeedPosition {
         let place = |node: &[u8]| {
             let mark: NodeMark = node[..8].try_into().expect("eight bytes");
             let cursor = Cursor { file: u32_at(node, 16), offset: u64_at(node, 20) };
-            (mark, LogPlace { log: u64_at(node, 8), cursor })
+            (mark, LogPosition { log: u64_at(node, 8), cursor })
         };
         Ok(Self {
             period: u32_at(bytes, 1),
-            told_us: u64_at(bytes, 5),
+            reported_us: u64_at(bytes, 5),
             places: nodes.chunks_exact(NODE_BYTES).map(place).collect(),
         })
     }

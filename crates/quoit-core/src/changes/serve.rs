@@ -1,7 +1,7 @@
 //! A node's answers to readers of its log.
 
 use super::ChangeFeeds;
-use super::log::{LogGap, LogPlace, LogRead, ReadFrom};
+use super::log::{LogGap, LogPosition, LogRead, ReadFrom};
 use crate::error::RequestError;
 use crate::queues::{Cursor, EntryReference};
 use crate::refusal::{Refusal, refuse};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 /// entry. A file has fewer.
 const PIECE_COUNT_MAX: usize = 512;
 
-pub(super) const fn to_wire(place: LogPlace) -> ChangesPlace {
+pub(super) const fn to_wire(place: LogPosition) -> ChangesPlace {
     ChangesPlace { log: place.log, file: place.cursor.file, offset: place.cursor.offset }
 }
 
-pub(super) const fn of_wire(place: ChangesPlace) -> LogPlace {
-    LogPlace { log: place.log, cursor: Cursor { file: place.file, offset: place.offset } }
+pub(super) const fn of_wire(place: ChangesPlace) -> LogPosition {
+    LogPosition { log: place.log, cursor: Cursor { file: place.file, offset: place.offset } }
 }
 
 impl ChangeFeeds {
@@ -45,7 +45,7 @@ impl ChangeFeeds {
         asked: ReadChanges,
     ) -> Result<ChangesRead, RequestError> {
         let feeds = Arc::clone(self);
-        self.local.settings.blocking.aside(move || feeds.read_changes(&asked)).await
+        self.local.settings.blocking.on_pool(move || feeds.read_changes(&asked)).await
     }
 
     fn read_changes(&self, asked: &ReadChanges) -> Result<ChangesRead, RequestError> {
@@ -55,7 +55,7 @@ impl ChangeFeeds {
         };
         let mut from = match (asked.from(), asked.place) {
             (ChangesFrom::Time, _) => ReadFrom::Time(asked.since_us),
-            (ChangesFrom::Place, Some(place)) => ReadFrom::Place(of_wire(place)),
+            (ChangesFrom::Place, Some(place)) => ReadFrom::Position(of_wire(place)),
             _ => ReadFrom::Oldest,
         };
         let bucket = BucketRef { bucket_type: &asked.bucket_type, bucket: &asked.bucket };
@@ -96,7 +96,7 @@ impl ChangeFeeds {
             }
             (told.next, told.at_end) = (Some(to_wire(next)), at_end);
             told.complete_us = complete_us;
-            from = ReadFrom::Place(next);
+            from = ReadFrom::Position(next);
             if at_end || !told.changes.is_empty() {
                 break;
             }

@@ -11,7 +11,7 @@
 //! may have been written again since, and that later write may have been emitted already.
 
 use super::ChangeFeeds;
-use super::log::LogPlace;
+use super::log::LogPosition;
 use super::position::{FeedPosition, NodeMark, PositionError, mark_of};
 use super::serve::{of_wire, to_wire};
 use crate::error::RequestError;
@@ -146,7 +146,7 @@ struct NodeFeed {
     id: NodeId,
     name: Arc<str>,
     /// Offset at which the next request for changes begins.
-    next: Option<LogPlace>,
+    next: Option<LogPosition>,
     waiting: VecDeque<FeedChange>,
     /// Every later change of the node has a later time than this.
     complete_us: u64,
@@ -400,13 +400,13 @@ impl ChangeStream {
         let log = node.next?.log;
         let FeedChange { key, is_delete, context, time_us, file, offset } =
             node.waiting.pop_front()?;
-        self.position.places.insert(mark, LogPlace { log, cursor: Cursor { file, offset } });
+        self.position.places.insert(mark, LogPosition { log, cursor: Cursor { file, offset } });
         let kind = match is_delete {
-            _ if time_us < self.position.told_us => ChangeKind::Late,
+            _ if time_us < self.position.reported_us => ChangeKind::Late,
             true => ChangeKind::Delete,
             false => ChangeKind::Put,
         };
-        self.position.told_us = self.position.told_us.max(time_us);
+        self.position.reported_us = self.position.reported_us.max(time_us);
         let is_wanted =
             kind == ChangeKind::Late || self.query.kind.is_none_or(|wanted| wanted == kind);
         is_wanted.then(|| ChangeEvent {

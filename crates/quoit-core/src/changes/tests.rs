@@ -1,6 +1,6 @@
 //! Tests of a node's log, and of positions in it.
 
-use super::log::{ChangeFeedSettings, ChangeLog, LogPlace, LogRead, ReadFrom};
+use super::log::{ChangeFeedSettings, ChangeLog, LogPosition, LogRead, ReadFrom};
 use super::position::FeedPosition;
 use crate::machine_boot::MachineBoot;
 use crate::queues::Cursor;
@@ -46,14 +46,14 @@ fn a_reader_goes_on_behind_the_entry_that_it_has_though_the_process_was_killed()
     let first = read(&log, ReadFrom::Oldest).expect("it is kept");
     assert_eq!(names(&first), ["a", "b"]);
     assert!(first.at_end && first.complete_us >= 5 * SEC_US);
-    let behind_a = LogPlace { log: first.begin.log, cursor: first.entries[0].1 };
+    let behind_a = LogPosition { log: first.begin.log, cursor: first.entries[0].1 };
     append(&log, "c", 3);
     let disk = disk.kill();
     let log = open(&disk);
     append(&log, "d", 4);
-    let second = read(&log, ReadFrom::Place(behind_a)).expect("it is kept");
+    let second = read(&log, ReadFrom::Position(behind_a)).expect("it is kept");
     assert_eq!(names(&second), ["b", "c"]);
-    let third = read(&log, ReadFrom::Place(second.next)).expect("it is kept");
+    let third = read(&log, ReadFrom::Position(second.next)).expect("it is kept");
     assert_eq!(names(&third), ["d"]);
 }
 
@@ -72,7 +72,7 @@ fn times_grow_whatever_the_clock_says_and_beyond_what_a_reader_was_told() {
     let all: Vec<u64> = entries.iter().map(|(entry, _)| entry.entry.sequence.0).collect();
     assert!(all[0] < all[1] && told >= all[1], "{all:?}");
     let of_time = read(&log, ReadFrom::Time(told)).expect("it is kept");
-    let last = read(&log, ReadFrom::Place(of_time.next)).expect("it is kept");
+    let last = read(&log, ReadFrom::Position(of_time.next)).expect("it is kept");
     assert_eq!(names(&last), ["c"]);
     assert!(last.entries[0].0.entry.sequence.0 > told, "the log goes on behind what it had");
 }
@@ -88,9 +88,9 @@ fn a_position_older_than_what_is_kept_is_a_gap_and_so_is_a_time() {
     let log = open(&disk);
     append(&log, "b", 2 * SEC_US);
     log.flush(3 * SEC_US).expect("the disk takes it");
-    assert!(read(&log, ReadFrom::Place(place)).is_ok(), "it is young enough");
+    assert!(read(&log, ReadFrom::Position(place)).is_ok(), "it is young enough");
     log.flush(2 * SEC_US + 61 * SEC_US).expect("the disk takes it");
-    let gap = read(&log, ReadFrom::Place(place)).expect_err("its file is gone");
+    let gap = read(&log, ReadFrom::Position(place)).expect_err("its file is gone");
     assert!(gap.contains("no longer kept"), "{gap}");
     assert!(read(&log, ReadFrom::Time(SEC_US)).is_err());
     let oldest = read(&log, ReadFrom::Oldest).expect("what is left");
@@ -126,16 +126,16 @@ fn lost_changes_are_a_gap_for_former_positions() {
     // A power cut: entries may have gone.
     let disk = disk.crash();
     let log = open_after(&disk, MachineBoot(2), 8);
-    assert!(read(&log, ReadFrom::Place(place)).expect_err("unsure").contains("begun a new log"));
+    assert!(read(&log, ReadFrom::Position(place)).expect_err("unsure").contains("begun a new log"));
     let place = read(&log, ReadFrom::Oldest).expect("what is left").next;
     log.close(2).expect("the disk takes it");
     let log = open_after(&disk, MachineBoot(3), 9);
-    assert!(read(&log, ReadFrom::Place(place)).is_ok(), "it was stopped in good order");
+    assert!(read(&log, ReadFrom::Position(place)).is_ok(), "it was stopped in good order");
     // The disk refuses an entry.
     disk.set_faults(|faults| faults.failing_writes = 1);
     append(&log, "b", 3);
     append(&log, "c", 4);
-    assert!(read(&log, ReadFrom::Place(place)).is_err(), "b is missing");
+    assert!(read(&log, ReadFrom::Position(place)).is_err(), "b is missing");
     assert_eq!((log.status().lost_count, log.status().appended_count), (1, 1));
 }
 
@@ -146,7 +146,7 @@ fn damage_in_the_newest_file_is_a_gap_behind_which_later_changes_are_read() {
     append(&log, "first", 1);
     append(&log, "second", 2);
     let whole = read(&log, ReadFrom::Oldest).expect("it is kept");
-    let from = ReadFrom::Place(LogPlace { log: whole.begin.log, cursor: whole.entries[0].1 });
+    let from = ReadFrom::Position(LogPosition { log: whole.begin.log, cursor: whole.entries[0].1 });
     let at = |name: &String| {
         let bytes = disk.bytes(name).expect("a file");
         bytes.windows(6).position(|window| window == b"second")
@@ -155,7 +155,7 @@ fn damage_in_the_newest_file_is_a_gap_behind_which_later_changes_are_read() {
     let file = names_of_files.iter().find(|name| at(name).is_some()).expect("a file has it");
     disk.flip_bit(file, at(file).expect("it has it"), 0);
     let gap = log.read(from, 5 * SEC_US).expect("the disk reads");
-    let resume = ReadFrom::Place(gap.expect_err("the second change is damaged").resume);
+    let resume = ReadFrom::Position(gap.expect_err("the second change is damaged").resume);
     assert!(names(&read(&log, resume).expect("nothing is there yet")).is_empty());
     append(&log, "third", 3);
     assert_eq!(names(&read(&log, resume).expect("it is kept")), ["third"]);
@@ -171,20 +171,20 @@ fn changes_whose_sync_failed_are_a_gap_also_when_a_later_sync_succeeds() {
     assert!(log.flush(2).is_err());
     log.close(3).expect("the disk is well again");
     let log = open_after(&disk.crash(), MachineBoot(2), 8);
-    assert!(read(&log, ReadFrom::Place(place)).is_err(), "a may be missing");
+    assert!(read(&log, ReadFrom::Position(place)).is_err(), "a may be missing");
 }
 
 proptest! {
     #[test]
     fn positions_come_back_as_they_were(
         period in any::<u32>(),
-        told_us in any::<u64>(),
+        reported_us in any::<u64>(),
         places in prop::collection::btree_map(
             any::<[u8; 8]>(), (any::<u64>(), any::<u32>(), any::<u64>()), 0..6),
     ) {
-        let place = |(log, file, offset)| LogPlace { log, cursor: Cursor { file, offset } };
+        let place = |(log, file, offset)| LogPosition { log, cursor: Cursor { file, offset } };
         let places = places.into_iter().map(|(mark, at)| (mark, place(at))).collect();
-        let position = FeedPosition { period, told_us, places };
+        let position = FeedPosition { period, reported_us, places };
         prop_assert_eq!(FeedPosition::decode(&position.encode()), Ok(position));
     }
 

@@ -6,7 +6,7 @@ use crate::coordinator::first_round::FirstRound;
 use crate::coordinator::get::resolve;
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::error::RequestError;
-use crate::placement::{Place, object_props};
+use crate::placement::{PlacedKey, object_props};
 use crate::request_log::AskedNodes;
 use crate::stats::Sizes;
 use crate::votes::ReadNeed;
@@ -24,7 +24,7 @@ pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Digest and sizes of the local copy that a read saw.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CopyDigest {
     pub(crate) digest: u64,
     pub(crate) sizes: Sizes,
 }
@@ -56,7 +56,7 @@ impl OwnedRead {
         self.partition
     }
 
-    pub(crate) fn request<'p>(&self, place: &'p Place<'_>) -> ReadRequest<'p> {
+    pub(crate) fn request<'p>(&self, place: &'p PlacedKey<'_>) -> ReadRequest<'p> {
         let Self { need, sloppy, rule, n_val_class, timeout_ms, .. } = *self;
         ReadRequest { at: place.at(), need, sloppy, rule, n_val_class, timeout_ms }
     }
@@ -68,7 +68,7 @@ pub struct UnconfirmedRead {
     pub(crate) first: FirstRound,
     pub(crate) read: OwnedRead,
     /// `None` if this node has nothing stored.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<CopyDigest>,
     pub(crate) started_us: u64,
 }
 
@@ -128,7 +128,7 @@ impl Coordinator {
         started_us: u64,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
-        let place = Place::new(&read.key, read.partition)?;
+        let place = PlacedKey::new(&read.key, read.partition)?;
         let found = self.continue_read(&read.request(&place), first, started_us, asked).await?;
         let Some(object) = found else { return Ok(None) };
         let state = self.local.control.read();

@@ -47,7 +47,7 @@ pub(crate) struct FirstRound {
     /// Digests from the nodes that have answered; `None` if a node has nothing.
     pub(in crate::coordinator) answers: SmallVec<[(NodeIndex, Option<u64>); 2]>,
     /// The failure or unexpected answer because of which the read has to become a run.
-    pub(in crate::coordinator) odd: Option<Box<UnexpectedAnswer>>,
+    pub(in crate::coordinator) unexpected_answer: Option<Box<UnexpectedAnswer>>,
     /// True if a node that was asked has not answered in time.
     pub(in crate::coordinator) is_late: bool,
     /// This node, if its copy has a vote.
@@ -128,7 +128,7 @@ impl FirstRound {
             replies: Replies::new(),
             waiting: SmallVec::new(),
             answers: SmallVec::new(),
-            odd: None,
+            unexpected_answer: None,
             is_late: false,
             own,
             nodes,
@@ -162,7 +162,7 @@ impl FirstRound {
     pub(crate) async fn agree(&mut self, digest: Option<u64>, patience: Duration) -> bool {
         let heard = async {
             while !self.waiting.is_empty() {
-                match self.hear().await {
+                match self.next_event().await {
                     Some((_, fetched, _)) if digest_of(&fetched) == digest => {}
                     Some(_) | None => return false,
                 }
@@ -191,7 +191,9 @@ impl FirstRound {
 
     /// The next answer, with its header decoded; `None` if it failed, came from a node that has lost
     /// records, or if no answer is outstanding.
-    pub(in crate::coordinator) async fn hear(&mut self) -> Option<(NodeIndex, Fetched, Bytes)> {
+    pub(in crate::coordinator) async fn next_event(
+        &mut self,
+    ) -> Option<(NodeIndex, Fetched, Bytes)> {
         let (node, reply) = self.replies.next().await?;
         let fetched = reply.as_ref().ok().and_then(|reply| Fetched::decode(&reply.header[..]).ok());
         match (fetched, reply) {
@@ -201,7 +203,7 @@ impl FirstRound {
                 Some((node, fetched, reply.payload))
             }
             (_, reply) => {
-                self.odd = Some(Box::new((node, reply)));
+                self.unexpected_answer = Some(Box::new((node, reply)));
                 None
             }
         }

@@ -19,7 +19,7 @@ use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReadQuorums};
-use quoit_store::engine::{Access, RecordAt, RecordMeta, SizeBound};
+use quoit_store::engine::{IoMode, RecordAt, RecordMeta, SizeBound};
 
 impl Coordinator {
     /// As [`ReplicatedStore::get`](crate::ReplicatedStore::get).
@@ -46,9 +46,9 @@ impl Coordinator {
 
     /// Upper bound on the stored size of this node's copy of a record, in bytes; `None` if it is not known.
     pub(crate) fn size_bound_of(&self, at: &RecordAt<'_>) -> Option<u64> {
-        let mut bound = self.local.engine.size_bound(at, Access::NoWait);
+        let mut bound = self.local.engine.size_bound(at, IoMode::NoWait);
         if bound == SizeBound::WouldBlock {
-            let step = || self.local.engine.size_bound(at, Access::Wait);
+            let step = || self.local.engine.size_bound(at, IoMode::Wait);
             bound = self.local.settings.blocking.in_place(step);
         }
         match bound {
@@ -268,7 +268,7 @@ impl Coordinator {
 
     /// Reads this node's copy as a whole object, and waits for the disk if need be.
     pub(crate) async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
-        match self.replica.fetch_copy(at, true, Access::NoWait)? {
+        match self.replica.fetch_copy(at, true, IoMode::NoWait)? {
             Some(copy) => Ok(copy),
             None => self.replica.read_copy_waiting(at, true).await,
         }

@@ -102,8 +102,8 @@ impl NewRecord {
 }
 
 impl Coordinator {
-    /// As [`ReplicatedStore::begin_given`](crate::ReplicatedStore::begin_given).
-    pub(crate) async fn begin_given(&self, objects: Vec<ImportedObject>) -> BegunBatch {
+    /// As [`ReplicatedStore::begin_import`](crate::ReplicatedStore::begin_given).
+    pub(crate) async fn begin_import(&self, objects: Vec<ImportedObject>) -> BegunBatch {
         let mut begun = BegunBatch::default();
         if self.check_puts().is_err() || !self.local.topology_now().is_alone() {
             begun.left = objects;
@@ -151,8 +151,8 @@ impl Coordinator {
         begun
     }
 
-    /// As [`ReplicatedStore::finish_given`](crate::ReplicatedStore::finish_given).
-    pub(crate) async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
+    /// As [`ReplicatedStore::finish_import`](crate::ReplicatedStore::finish_given).
+    pub(crate) async fn finish_import(&self, pending: &PendingBatch) -> Result<(), RequestError> {
         let _waiting = self.waiting_put();
         let result = self.local.durable(pending.ticket, None).await;
         let total_us = self.local.clock.monotonic_us() - pending.started_us;
@@ -178,9 +178,9 @@ impl Coordinator {
         self.adopt(&mut given.object, props).ok()?;
         let object = &given.object;
         let is_plain = !object.is_tombstone() && !object.has_data_type();
-        let is_told = props.feeds_changes() || self.replica.may_be_reaped(&at);
+        let needs_coordination = props.feeds_changes() || self.replica.may_be_reaped(&at);
         // The sync is waited for even if the bucket has dw=0.
-        if !is_plain || is_told || self.check_siblings(object).is_err() {
+        if !is_plain || needs_coordination || self.check_siblings(object).is_err() {
             return None;
         }
         if !matches!(self.local.records.head(&at), Ok(None)) {
@@ -236,8 +236,8 @@ impl Coordinator {
         Some((numbers, ticket))
     }
 
-    /// As [`ReplicatedStore::put_given_in_place`](crate::ReplicatedStore::put_given_in_place).
-    pub(crate) fn put_given_in_place(
+    /// As [`ReplicatedStore::put_imported_in_place`](crate::ReplicatedStore::put_given_in_place).
+    pub(crate) fn put_imported_in_place(
         &self,
         key: KeyRef<'_>,
         object: Object,

@@ -2,7 +2,7 @@
 
 use crate::error::RequestError;
 use crate::field_path::path_message;
-use crate::topology::{Reach, Topology, cost_us};
+use crate::topology::{NodeConnection, Topology, cost_us};
 use crate::votes::{NodeIndex, ReadNeed, ReadTally, Voters};
 use bytes::Bytes;
 use quoit_cluster::{Lane, Replies};
@@ -53,10 +53,10 @@ pub(crate) fn next_reader(
     is_asked: impl Fn(NodeIndex) -> bool,
 ) -> Option<NodeIndex> {
     let open = voters.iter().filter(|voter| !is_asked(voter.node));
-    let cost = |node: NodeIndex| match &topology.node(node).reach {
-        Reach::Own => 0,
-        Reach::Peer(peer) => cost_us(peer) + 1,
-        Reach::Unknown => u64::MAX,
+    let cost = |node: NodeIndex| match &topology.node(node).connection {
+        NodeConnection::Own => 0,
+        NodeConnection::Peer(peer) => cost_us(peer) + 1,
+        NodeConnection::Unknown => u64::MAX,
     };
     open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
 }

@@ -11,7 +11,7 @@ use crate::coordinator::first_round::FirstRound;
 use crate::coordinator::get::{object_of, show_data_type};
 use crate::coordinator::read_replicas::{KnownAnswers, ReadRequest};
 use crate::error::RequestError;
-use crate::placement::{Place, object_props};
+use crate::placement::{PlacedKey, object_props};
 use crate::request_log::{AskedNodes, RequestCourse};
 use crate::topology::Topology;
 use quoit_model::key::KeyRef;
@@ -79,7 +79,7 @@ impl Coordinator {
     ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_get()?;
         let StartedRead { read, known, started_us } = started;
-        let place = Place::new(read.key(), read.partition())?;
+        let place = PlacedKey::new(read.key(), read.partition())?;
         let (read, key) = (read.request(&place), place.at().key);
         let own_at_us = self.local.clock.monotonic_us();
         let mut course = RequestCourse { own_at_us, ..RequestCourse::default() };
@@ -109,7 +109,7 @@ impl Coordinator {
 
     /// As [`ReplicatedStore::size_bytes_max_of`](crate::ReplicatedStore::size_bytes_max_of).
     pub(crate) fn size_bytes_max_of(&self, started: &StartedRead) -> Option<u64> {
-        let place = Place::new(started.read.key(), started.read.partition()).ok()?;
+        let place = PlacedKey::new(started.read.key(), started.read.partition()).ok()?;
         self.size_bound_of(&place.at())
     }
 }

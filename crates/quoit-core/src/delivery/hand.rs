@@ -50,7 +50,7 @@ pub(crate) enum TransferError {
     },
     /// The receiver can't be reached.
     #[error("{to} can't be reached")]
-    Away {
+    Unreachable {
         /// Name of the receiver.
         to: Arc<str>,
     },

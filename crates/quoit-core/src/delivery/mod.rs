@@ -17,7 +17,6 @@
 //! ([`yielding`]).
 
 pub(crate) mod hand;
-pub(crate) mod held;
 pub(crate) mod limits;
 mod paged;
 mod pressure;
@@ -26,6 +25,7 @@ mod reaped;
 mod receive;
 mod refile;
 mod staging;
+pub(crate) mod unsettled;
 mod yielding;
 
 use crate::hints::Hints;

@@ -13,7 +13,7 @@
 use super::RecordDelivery;
 use super::hand::{TransferError, call};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::records::{ChangedPages, PassEnd, Records, SentPages, is_object};
 use bytes::Bytes;
 use prost::Message;
@@ -323,7 +323,7 @@ impl RecordDelivery {
         let (records, key) = (Arc::clone(&sending.records), sending.key.clone());
         let partition = sending.partition;
         let on_record = move || {
-            let place = Place::new(&key, partition)?;
+            let place = PlacedKey::new(&key, partition)?;
             Ok(step(&records, &place.at())?)
         };
         Ok(self.local.settings.blocking.behind(on_record).await?)
@@ -342,7 +342,7 @@ impl RecordDelivery {
         }
         let (records, key) = (Arc::clone(&self.local.records), key.clone());
         let read = move || {
-            let place = Place::new(&key, partition)?;
+            let place = PlacedKey::new(&key, partition)?;
             match records.get(&place.at()) {
                 Err(StoreError::Corrupt { path, offset, reason }) => {
                     tracing::error!(%path, offset, %reason, "a record in pages is damaged");

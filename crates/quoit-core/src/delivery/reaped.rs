@@ -36,7 +36,7 @@ impl RecordDelivery {
 
     /// Sends a node the reap records of records of which it is a primary, because it has missed the reaps. If
     /// the call fails, the next comparison of the copies repeats it.
-    pub(crate) async fn tell_missed_reaps(
+    pub(crate) async fn send_missed_reap_records(
         self: &Arc<Self>,
         node: NodeId,
         mut records: Vec<ReapRecord>,

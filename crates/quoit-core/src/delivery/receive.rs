@@ -16,7 +16,7 @@ use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::object::Object;
 use quoit_number::length_u32;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, RecordAt, Ticket};
+use quoit_store::engine::{IoMode, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
@@ -81,7 +81,7 @@ impl RecordDelivery {
     /// True if this node's copy supersedes an object with that clock. False if that can't be decided.
     fn has_superseded(&self, at: &RecordAt<'_>, clock: &Bytes) -> bool {
         let Ok(clock) = Object::decode_clock(clock) else { return false };
-        let Some(object) = self.local.records.object_at_hand(at, Access::Wait) else {
+        let Some(object) = self.local.records.object_at_hand(at, IoMode::Wait) else {
             return false;
         };
         let supersedes = |own: Object| own.supersedes(&clock) || planted!(TakesAnyForSuperseded);
@@ -107,7 +107,7 @@ impl RecordDelivery {
                 Ok(taken) => taken,
                 Err(fault) => Err(fault.into()),
             };
-            let TakenRecords { ticket, kept_out_by } = match taken {
+            let TakenRecords { ticket, covered_by } = match taken {
                 Ok(taken) => taken,
                 Err(refusal) => return refuse(reply, &refusal),
             };
@@ -119,7 +119,7 @@ impl RecordDelivery {
                     Err(fault) => return refuse(reply, &fault.into()),
                 },
             }
-            self.tell_missed_reaps(from, kept_out_by).await;
+            self.send_missed_reap_records(from, covered_by).await;
         });
     }
 
@@ -143,8 +143,8 @@ impl RecordDelivery {
             };
             let place = self.local.place(&record.key, deliver.partition)?;
             let outcome =
-                self.replica.merge_into_copy(&place.at(), &replicated, true, Access::Wait)?;
-            taken.kept_out_by.extend(self.replica.kept_out_by(&place.at(), outcome)?);
+                self.replica.merge_into_copy(&place.at(), &replicated, true, IoMode::Wait)?;
+            taken.covered_by.extend(self.replica.covered_by(&place.at(), outcome)?);
             if let Some(ApplyOutcome::Written(ticket, _)) = outcome {
                 let joined = |last| self.local.engine.joined(last, ticket);
                 taken.ticket = Some(taken.ticket.map_or(ticket, joined));
@@ -160,5 +160,5 @@ struct TakenRecords {
     /// Ticket whose sync covers all writes.
     ticket: Option<Ticket>,
     /// Reap records because of which delivered values were rejected.
-    kept_out_by: Vec<ReapRecord>,
+    covered_by: Vec<ReapRecord>,
 }

@@ -6,7 +6,7 @@
 //! therefore correct its class.
 
 use super::RecordDelivery;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
@@ -34,7 +34,7 @@ impl RecordDelivery {
         if class == n_val_class {
             return Ok(());
         }
-        let Ok(place) = Place::new(key, partition) else { return Ok(()) };
+        let Ok(place) = PlacedKey::new(key, partition) else { return Ok(()) };
         self.local.records.refile(&place.at(), class)
     }
 }

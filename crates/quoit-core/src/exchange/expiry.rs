@@ -28,13 +28,13 @@ pub(super) fn earliest_hour(now_secs: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Place;
+    use crate::placement::PlacedKey;
     use proptest::prelude::*;
     use quoit_model::hash::{Partition, RingSize};
     use quoit_model::key::BucketRef;
     use quoit_seam::ManualClock;
     use quoit_store::engine::Compare;
-    use quoit_store::engine::{Access, Before, Decision, PointAccess, RecordMeta, RecordRef};
+    use quoit_store::engine::{BeforeImage, Decision, IoMode, PointAccess, RecordMeta, RecordRef};
     use quoit_store::memory::{MemoryEngine, MemorySettings};
     use std::sync::Arc;
 
@@ -44,9 +44,9 @@ mod tests {
 
     fn decide(engine: &MemoryEngine, number: usize, decision: Decision) {
         let key = BucketRef::untyped(b"b").key(format!("k{number}").as_bytes()).encoded();
-        let place = Place::new(&key, PARTITION).expect("it is a name");
+        let place = PlacedKey::new(&key, PARTITION).expect("it is a name");
         let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| decision;
-        engine.update(&place.at(), Before::Skip, Access::Wait, &mut change).expect("it works");
+        engine.update(&place.at(), BeforeImage::Skip, IoMode::Wait, &mut change).expect("it works");
     }
 
     /// A copy on a node whose clock differs from the true time by `skew_secs`. `dropped` selects the

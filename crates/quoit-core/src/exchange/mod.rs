@@ -21,21 +21,21 @@
 //! the disk, so each node also reads its own data over and over ([`verify`]), and replaces damaged
 //! records by the copies of other replicas. `docs/design/anti-entropy.md` has the reasons.
 
-mod counted;
+mod counted_damage;
 mod differing;
-mod elsewhere;
 mod expiry;
-mod found;
-mod noted;
+mod heal_damaged;
+mod heal_for_peers;
+mod other_cluster;
 mod progress;
 mod ranges;
-mod ranges_told;
 mod regions;
 mod repair;
 mod roots;
 mod run;
 mod schedule;
 mod serve;
+mod serve_ranges;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -44,9 +44,9 @@ mod walk;
 
 pub(crate) use differing::ComparedClasses;
 pub(crate) use roots::CommonClasses;
-pub(crate) use verify::Unhealed;
+pub(crate) use verify::UnhealedRecords;
 
-pub use elsewhere::{OtherClusterCopy, RangesAnswer, RangesQuestion};
+pub use other_cluster::{OtherClusterCopy, RangesAnswer, RangesQuestion};
 pub use progress::{ExchangeStats, PartitionExchanges};
 
 use crate::coordinator::Coordinator;
@@ -58,7 +58,7 @@ use crate::hints::Hints;
 use crate::local_node::LocalNode;
 use crate::replica::Replica;
 use crate::settings::ExchangeSettings;
-use counted::CountedDamage;
+use counted_damage::CountedDamage;
 use parking_lot::Mutex;
 use progress::ExchangeCounts;
 use quoit_cluster::CallError;

@@ -14,13 +14,13 @@
 //!
 //! [`PagedObject::take_ranges`]: quoit_model::data_type::pages::PagedObject::take_ranges
 
-use super::elsewhere::{OtherClusterCopy, RangesQuestion};
+use super::other_cluster::{OtherClusterCopy, RangesQuestion};
 use super::regions::{ranges_in_field, region_message};
 use crate::blocking::Blocking;
 use crate::calls::call_while_up;
 use crate::delivery::hand::TransferError;
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::records::{Records, TakenRanges};
 use crate::replica::Replica;
 use crate::stored::decode;
@@ -72,17 +72,17 @@ pub(super) struct OwnCopy {
 }
 
 impl OwnCopy {
-    /// Runs a step on the copy that may read a lot, on another thread ([`Blocking::aside`]).
-    pub(super) async fn aside<T: Send + 'static>(
+    /// Runs a step on the copy that may read a lot, on another thread ([`Blocking::on_pool`]).
+    pub(super) async fn on_pool<T: Send + 'static>(
         &self,
         step: impl FnOnce(&Records, &RecordAt<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, RequestError> {
         let own = self.clone();
         let on_copy = move || {
-            let place = Place::new(&own.key, own.partition)?;
+            let place = PlacedKey::new(&own.key, own.partition)?;
             Ok(step(&own.records, &place.at())?)
         };
-        self.blocking.aside(on_copy).await
+        self.blocking.on_pool(on_copy).await
     }
 }
 
@@ -182,7 +182,7 @@ impl ComparedCopies<'_> {
                 let within = move |records: &Records, at: &RecordAt<'_>| {
                     records.large_fields(at, &path, &ranges, left_count)
                 };
-                let Some(large) = self.own.aside(within).await? else { return Ok(None) };
+                let Some(large) = self.own.on_pool(within).await? else { return Ok(None) };
                 debug_assert!(large.len() <= left_count, "no more fields than asked for are found");
                 left_count -= large.len();
                 paths.extend(large);
@@ -198,7 +198,8 @@ impl ComparedCopies<'_> {
         path: &[FieldName],
     ) -> Result<Option<Vec<HashRange>>, TransferError> {
         let field = path.to_vec();
-        let all = self.own.aside(move |records, at| records.range_figures(at, &field, &[])).await?;
+        let all =
+            self.own.on_pool(move |records, at| records.range_figures(at, &field, &[])).await?;
         let Some((item_count, _)) = all else { return Ok(None) };
         let mut walk = RangeWalk::new(item_count);
         loop {
@@ -207,7 +208,8 @@ impl ComparedCopies<'_> {
                 return Ok(Some(walk.into_found()));
             }
             let (field, ranges) = (path.to_vec(), asked.clone());
-            let own = self.own.aside(move |records, at| records.range_figures(at, &field, &ranges));
+            let own =
+                self.own.on_pool(move |records, at| records.range_figures(at, &field, &ranges));
             let Some((_, own)) = own.await? else { return Ok(None) };
             debug_assert_eq!(own.len(), asked.len(), "each range has figures");
             let digests = own.iter().map(|figures| figures.digest).collect();
@@ -330,7 +332,8 @@ impl Replica {
             self.local.check_context(&theirs.object.clock)?;
         }
         let taking = region.clone();
-        let taken = copies.own.aside(move |records, at| records.take_ranges(at, &taking, &theirs));
+        let taken =
+            copies.own.on_pool(move |records, at| records.take_ranges(at, &taking, &theirs));
         match taken.await? {
             TakenRanges::Stale => return Ok(AttemptResult::Stale),
             TakenRanges::NeedsWhole => return Ok(AttemptResult::NeedsWhole),
@@ -344,7 +347,7 @@ impl Replica {
             return Ok(AttemptResult::United);
         }
         let reading = region.clone();
-        let own = copies.own.aside(move |records, at| records.read_ranges(at, &reading)).await?;
+        let own = copies.own.on_pool(move |records, at| records.read_ranges(at, &reading)).await?;
         let Some(own) = own else { return Ok(AttemptResult::NeedsWhole) };
         let clock = own.object.causal_clock();
         let clock = clock.map_err(|fault| RequestError::Damaged(fault.to_string()))?;

@@ -19,7 +19,7 @@ use super::ExchangeError;
 use super::states::{TagDifference, write_tags};
 use crate::delivery::hand::{BATCH_BYTES, call, meta_of};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::reap_records::ReapRecord;
 use crate::records::{clock_of, has_ranges};
 use crate::replica::Replicated;
@@ -29,7 +29,7 @@ use quoit_cluster::{NodeId, Peer};
 use quoit_model::context::encode_context;
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Record};
+use quoit_store::engine::{IoMode, Record};
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::exchange::{Known, METHOD_PULL, Pull, Pulled};
@@ -110,14 +110,14 @@ impl AntiEntropy {
             byte_count += pulled_bytes;
             let taken = self.take_pulled(partition, pulled, reply.payload).await?;
             let mut reaped = Vec::new();
-            for FetchedRecord { tag, key, differs, kept_out_by } in taken.ok_or_else(answer)? {
+            for FetchedRecord { tag, key, differs, covered_by } in taken.ok_or_else(answer)? {
                 repaired.insert(key.clone());
-                reaped.extend(kept_out_by);
+                reaped.extend(covered_by);
                 if differs {
                     plan.push.insert((tag, key));
                 }
             }
-            self.delivery.tell_missed_reaps(peer.node_id(), reaped).await;
+            self.delivery.send_missed_reap_records(peer.node_id(), reaped).await;
             self.delivery.throttle.wait_for(pulled_bytes).await;
             left = &left[tag_count..];
         }
@@ -232,7 +232,7 @@ impl AntiEntropy {
             let records = anti_entropy.local.records.tagged(partition, &tags)?.into_iter();
             let placed = records.filter_map(|(key, record)| {
                 let tag =
-                    Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
+                    PlacedKey::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
                 tag.map(|tag| (tag, key, record))
             });
             Ok(placed.collect())
@@ -274,20 +274,20 @@ impl AntiEntropy {
                     rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
                     object: objects.split_to(size_bytes),
                 };
-                let Ok(place) = Place::new(&record.key, partition) else { return Ok(None) };
+                let Ok(place) = PlacedKey::new(&record.key, partition) else { return Ok(None) };
                 let at = place.at();
                 // This counts as a write that has to last: an equal record that is stored here may be
                 // filed under another n_val class.
                 let outcome =
-                    anti_entropy.replica.merge_into_copy(&at, &replicated, true, Access::Wait)?;
-                let kept_out_by = anti_entropy.replica.kept_out_by(&at, outcome)?;
+                    anti_entropy.replica.merge_into_copy(&at, &replicated, true, IoMode::Wait)?;
+                let covered_by = anti_entropy.replica.covered_by(&at, outcome)?;
                 let head = anti_entropy.local.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);
                 taken.push(FetchedRecord {
                     tag: Tag::of(at.identity),
                     key: record.key.clone(),
                     differs,
-                    kept_out_by,
+                    covered_by,
                 });
             }
             Ok::<_, RequestError>(Some(taken))
@@ -303,7 +303,7 @@ pub(super) struct FetchedRecord {
     /// True if this node's record now differs from the other node's.
     differs: bool,
     /// The reap record because of which it was rejected, if any.
-    kept_out_by: Option<ReapRecord>,
+    covered_by: Option<ReapRecord>,
 }
 
 fn known(key: &Bytes, record: &Record) -> Known {

@@ -46,7 +46,7 @@ struct ExchangeOutcome {
 }
 
 /// The other node of an exchange, and the values that all messages of the exchange share.
-pub(super) struct With<'p> {
+pub(super) struct ExchangeContext<'p> {
     peer: &'p Peer,
     layout_version: u64,
     /// First hour, counted from 1970, whose expiring records are compared.
@@ -208,9 +208,9 @@ impl AntiEntropy {
     }
 
     /// Begins an exchange, with a salt of its own.
-    pub(super) fn begin_exchange<'p>(&self, peer: &'p Peer, hour_min: u32) -> With<'p> {
+    pub(super) fn begin_exchange<'p>(&self, peer: &'p Peer, hour_min: u32) -> ExchangeContext<'p> {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        With {
+        ExchangeContext {
             peer,
             layout_version: self.local.state().layouts().newest().version(),
             hour_min,
@@ -223,7 +223,7 @@ impl AntiEntropy {
     /// differ.
     async fn compare_roots(
         self: &Arc<Self>,
-        with: &With<'_>,
+        with: &ExchangeContext<'_>,
     ) -> Result<Vec<SharedPartition>, ExchangeError> {
         let state = self.local.state();
         let shared = roots::shared(&state, state.node_id(), with.peer.node_id());
@@ -241,7 +241,7 @@ impl AntiEntropy {
     /// compare.
     pub(super) async fn descend(
         self: &Arc<Self>,
-        with: &With<'_>,
+        with: &ExchangeContext<'_>,
         walk: &mut Walk,
     ) -> Result<bool, ExchangeError> {
         let anti_entropy = Arc::clone(self);
@@ -256,7 +256,7 @@ impl AntiEntropy {
         let (asked, walked) = self.local.settings.blocking.behind(step).await?;
         *walk = walked;
         let Some((ranges, asked)) = asked else { return Ok(false) };
-        let &With { layout_version, hour_min, salt, .. } = with;
+        let &ExchangeContext { layout_version, hour_min, salt, .. } = with;
         let descend = Descend { layout_version, hour_min, salt, ranges };
         let answer: Descended = with.call(METHOD_DESCEND, &descend).await?;
         walk.take_answer(&asked, &answer).map_err(|_| with.invalid_answer())?;
@@ -266,7 +266,7 @@ impl AntiEntropy {
     /// Compares differences again after [`SETTLE_TIME`] and returns those that are still the same.
     async fn still_differing(
         self: &Arc<Self>,
-        with: &With<'_>,
+        with: &ExchangeContext<'_>,
         found: Vec<RangeDifference>,
     ) -> Result<Vec<RangeDifference>, ExchangeError> {
         if found.is_empty() {
@@ -289,7 +289,7 @@ impl AntiEntropy {
     /// Repairs differences, partition by partition.
     async fn repair_all(
         self: &Arc<Self>,
-        with: &With<'_>,
+        with: &ExchangeContext<'_>,
         found: &[RangeDifference],
         repaired: &mut BTreeMap<Partition, Repaired>,
     ) -> Result<(), ExchangeError> {
@@ -313,7 +313,7 @@ impl AntiEntropy {
     }
 }
 
-impl With<'_> {
+impl ExchangeContext<'_> {
     async fn call<A: Message + Default>(
         &self,
         method: u16,

@@ -10,7 +10,7 @@ use super::states::{MalformedMessage, read_tags};
 use super::walk::{RANGE_COUNT_MAX, answer};
 use crate::delivery::hand::{BATCH_BYTES, Objects};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::records::is_sent_by_pages;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::merge_rule;
@@ -113,7 +113,7 @@ impl AntiEntropy {
         let tags = read_tags(&mut &pull.tags[..], pull.tags.len())?;
         let mut known: BTreeMap<Tag, BTreeMap<&Bytes, (u32, &Known)>> = BTreeMap::new();
         for (place, each) in (0..).zip(&pull.known) {
-            let at = Place::new(&each.key, partition);
+            let at = PlacedKey::new(&each.key, partition);
             let at = at.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at();
             known.entry(Tag::of(at.identity)).or_default().insert(&each.key, (place, each));
         }
@@ -179,7 +179,7 @@ impl AntiEntropy {
         let (later, now): (Vec<_>, Vec<_>) =
             roots.into_iter().partition(|(key, record)| is_for_pages(key, record));
         for (key, _) in &later {
-            let place = Place::new(key, partition);
+            let place = PlacedKey::new(key, partition);
             let identity =
                 place.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at().identity;
             self.hints.note(to, (partition, identity));

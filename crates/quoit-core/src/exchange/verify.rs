@@ -8,7 +8,7 @@
 
 use super::AntiEntropy;
 use super::ExchangeError;
-use super::counted::DamagedName;
+use super::counted_damage::DamagedName;
 use super::states::write_tags;
 use crate::delivery::hand::call;
 use crate::placement::{n_vals, primaries};
@@ -34,7 +34,7 @@ const ROUND_PAUSE_MIN: Duration = Duration::from_secs(10);
 const TAG_COUNT: usize = 256;
 
 /// Damaged records that could not be replaced.
-pub(crate) struct Unhealed {
+pub(crate) struct UnhealedRecords {
     /// Tags of the records: the highest bits of their identities.
     pub(crate) tags: BTreeSet<Tag>,
     /// True if all nodes answered, so that they have nothing under these tags.
@@ -93,7 +93,7 @@ impl AntiEntropy {
         let mut waiting = Vec::new();
         for (partition, tags) in by_partition {
             let nodes = self.repair_sources(partition);
-            let Unhealed { tags: left, all_answered } =
+            let UnhealedRecords { tags: left, all_answered } =
                 self.heal_tags(partition, tags.clone(), &nodes).await;
             healed.extend(tags.difference(&left).map(|tag| (partition, *tag)));
             if left.is_empty() {
@@ -140,7 +140,7 @@ impl AntiEntropy {
         partition: Partition,
         mut tags: BTreeSet<Tag>,
         nodes: &[NodeId],
-    ) -> Unhealed {
+    ) -> UnhealedRecords {
         let mut all_answered = true;
         for node in nodes {
             if tags.is_empty() {
@@ -158,7 +158,7 @@ impl AntiEntropy {
                 }
             }
         }
-        Unhealed { tags, all_answered }
+        UnhealedRecords { tags, all_answered }
     }
 
     /// Replaces the large sets and maps that damaged pages belong to. Pages are private to a node, so the
@@ -179,7 +179,7 @@ impl AntiEntropy {
             }
         };
         let damaged = owners.iter().map(|(owner, _)| *owner).collect();
-        let Unhealed { tags: left, .. } = self.heal_tags(partition, damaged, nodes).await;
+        let UnhealedRecords { tags: left, .. } = self.heal_tags(partition, damaged, nodes).await;
         let healed = owners.into_iter().filter(|(owner, _)| !left.contains(owner));
         healed.flat_map(|(_, pages)| pages).collect()
     }

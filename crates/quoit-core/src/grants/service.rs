@@ -9,7 +9,7 @@ use crate::serving::answer_by;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use quoit_wire::internode::grants::{Grant, Granted, REFUSED_GRANTED, Release};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Grants {
         }
     }
 
-    fn copy_for_grant(&self, grant: &Grant, access: Access) -> Result<Option<Copy>, Refusal> {
+    fn copy_for_grant(&self, grant: &Grant, access: IoMode) -> Result<Option<Copy>, Refusal> {
         let place = self.local.place(&grant.key, grant.partition)?;
         Ok(self.replica.fetch_copy(&place.at(), true, access)?)
     }

@@ -18,7 +18,7 @@ pub(crate) struct GrantNumber(pub(crate) u64);
 
 /// The latest grant of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Latest {
+enum LatestGrant {
     /// The write may arrive.
     Granted { number: GrantNumber, lease_ends_us: u64 },
     /// The write is being merged into the record.
@@ -28,7 +28,7 @@ enum Latest {
 /// The latest grant of each record that has one.
 #[derive(Default)]
 pub(crate) struct GrantTable {
-    latest: BTreeMap<Bytes, Latest>,
+    latest: BTreeMap<Bytes, LatestGrant>,
     /// Time at which grants that have run out are removed next.
     sweep_at_us: u64,
 }
@@ -40,15 +40,15 @@ impl GrantTable {
         self.sweep(now_us);
         let is_free = match self.latest.get(record) {
             None => self.latest.len() < GRANT_COUNT_MAX,
-            Some(Latest::Granted { lease_ends_us, .. }) => *lease_ends_us <= now_us,
-            Some(Latest::Writing { .. }) => planted!(GrantsBesideWrites),
+            Some(LatestGrant::Granted { lease_ends_us, .. }) => *lease_ends_us <= now_us,
+            Some(LatestGrant::Writing { .. }) => planted!(GrantsBesideWrites),
         };
         if is_free {
             let lease_ends_us = now_us + LEASE_US;
             // Copied, because the name is a slice of a connection's buffer and would keep all of it in
             // memory.
             let record = Bytes::copy_from_slice(record);
-            let former = self.latest.insert(record, Latest::Granted { number, lease_ends_us });
+            let former = self.latest.insert(record, LatestGrant::Granted { number, lease_ends_us });
             debug_assert!(
                 former.is_none_or(|former| former.number() != number),
                 "no two grants have the same number"
@@ -62,18 +62,18 @@ impl GrantTable {
     /// No other write gets a grant until [`GrantTable::end`].
     pub(crate) fn begin(&mut self, record: &[u8], number: GrantNumber) -> bool {
         match self.latest.get_mut(record) {
-            Some(latest @ Latest::Granted { .. }) if latest.number() == number => {
-                *latest = Latest::Writing { number };
+            Some(latest @ LatestGrant::Granted { .. }) if latest.number() == number => {
+                *latest = LatestGrant::Writing { number };
                 true
             }
-            Some(Latest::Granted { .. }) => planted!(TakesReplacedGrants),
+            Some(LatestGrant::Granted { .. }) => planted!(TakesReplacedGrants),
             _ => false,
         }
     }
 
     /// Ends the write under a grant, and the grant with it.
     pub(crate) fn end(&mut self, record: &[u8], number: GrantNumber) {
-        let writing = Latest::Writing { number };
+        let writing = LatestGrant::Writing { number };
         if planted!(TakesReplacedGrants) && self.latest.get(record) != Some(&writing) {
             return;
         }
@@ -83,7 +83,7 @@ impl GrantTable {
 
     /// Takes back an unused grant.
     pub(crate) fn release(&mut self, record: &[u8], number: GrantNumber) {
-        if let Some(Latest::Granted { number: latest, .. }) = self.latest.get(record)
+        if let Some(LatestGrant::Granted { number: latest, .. }) = self.latest.get(record)
             && *latest == number
         {
             self.latest.remove(record);
@@ -98,13 +98,13 @@ impl GrantTable {
         }
         self.sweep_at_us = now_us + LEASE_US;
         self.latest.retain(|_, latest| match latest {
-            Latest::Granted { lease_ends_us, .. } => *lease_ends_us > now_us,
-            Latest::Writing { .. } => true,
+            LatestGrant::Granted { lease_ends_us, .. } => *lease_ends_us > now_us,
+            LatestGrant::Writing { .. } => true,
         });
     }
 }
 
-impl Latest {
+impl LatestGrant {
     const fn number(&self) -> GrantNumber {
         match self {
             Self::Granted { number, .. } | Self::Writing { number } => *number,

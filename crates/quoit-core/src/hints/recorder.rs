@@ -2,7 +2,7 @@
 
 use super::Hints;
 use crate::local_node::LocalNode;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::topology::Topology;
 use crate::votes::NodeIndex;
 use bytes::Bytes;
@@ -59,7 +59,7 @@ impl HintRecorder {
         if !has_copy || !reached.iter().all(is_primary) || planted!(DropsHints) {
             return;
         }
-        let Ok(place) = Place::new(key, partition) else { return };
+        let Ok(place) = PlacedKey::new(key, partition) else { return };
         let reference = (partition, place.at().identity);
         for node in primaries.iter().filter(|node| !reached.contains(node)) {
             self.hints.note(topology.node(*node).id, reference);
@@ -74,7 +74,7 @@ impl HintRecorder {
             self.note_late();
             let hints = Arc::clone(&self.hints);
             let flush = move || Ok(hints.flush()?);
-            if let Err(fault) = self.local.settings.blocking.aside(flush).await {
+            if let Err(fault) = self.local.settings.blocking.on_pool(flush).await {
                 tracing::warn!(%fault, "hints are not on disk");
                 sleep(AGAIN).await;
                 self.hints.wanted.notify_one();

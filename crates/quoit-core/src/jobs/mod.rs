@@ -25,7 +25,8 @@ use crate::map_work::{NodeWork, ScriptTexts, decoded, elements, input_of_wire, o
 use bytes::Bytes;
 use inputs::{InputStream, NextInputs};
 use quoit_mapreduce::{
-    Datum, FilterFault, Input, Job, JobFault, Outputs, PhaseFault, Pipeline, ScriptEngine, Work,
+    Datum, FilterFault, Input, Job, JobFault, Outputs, PhaseFault, Pipeline, PipelineStep,
+    ScriptEngine,
 };
 use quoit_wire::internode::maps::{MapFailure, MapOutputKind};
 use scripts::Scripts;
@@ -214,11 +215,11 @@ impl JobRun {
             return self.map(mapping).await;
         }
         match self.pipeline.next_work()? {
-            Work::Done => {
+            PipelineStep::Done => {
                 debug_assert!(self.mapping.is_none(), "a job ends when all inputs were mapped");
                 self.is_done = true;
             }
-            Work::Input => match self.inputs.next().await? {
+            PipelineStep::Input => match self.inputs.next().await? {
                 Some(NextInputs::Mapped(outputs)) => {
                     let unread = self.take_outputs_of_nodes(0, outputs)?;
                     self.map_here(0, unread);
@@ -229,10 +230,10 @@ impl JobRun {
                 }
                 None => self.pipeline.end_input(),
             },
-            Work::Map { phase, inputs } => {
+            PipelineStep::Map { phase, inputs } => {
                 self.map(Mapping::spread(phase, inputs)).await?;
             }
-            Work::Reduce { phase, values } => {
+            PipelineStep::Reduce { phase, values } => {
                 let scripts = self.scripts.as_mut().expect("a job with scripts has an engine");
                 let outputs = scripts.reduce(phase, values).await?;
                 self.pipeline.reduced(phase, outputs)?;

@@ -8,8 +8,8 @@ use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
 use crate::placement::bucket_props;
-use crate::stats::{LongRequest, UnderWay};
-use crate::topology::{Reach, Topology};
+use crate::stats::{LongRequest, LongRequestGuard};
+use crate::topology::{NodeConnection, Topology};
 use crate::votes::{NodeIndex, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::{Lane, State};
@@ -33,7 +33,7 @@ pub struct BucketListing {
     /// The last bucket that was listed.
     last: Option<Bytes>,
     /// Counts the listing in the statistics; `None` in a listing that is part of a [`BucketFold`].
-    _under_way: Option<UnderWay>,
+    _under_way: Option<LongRequestGuard>,
 }
 
 /// The buckets of all bucket types, one type after the other. Dropping it ends it.
@@ -43,7 +43,7 @@ pub struct BucketFold {
     types: VecDeque<Bytes>,
     /// The listing of the present bucket type.
     listing: Option<BucketListing>,
-    _under_way: UnderWay,
+    _under_way: LongRequestGuard,
 }
 
 struct BucketSource {
@@ -62,7 +62,7 @@ impl Listings {
         self: &Arc<Self>,
         bucket_type: &[u8],
     ) -> Result<BucketListing, RequestError> {
-        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Listing);
+        let under_way = LongRequestGuard::begin(&self.local.stats, LongRequest::Listing);
         let listing = under_way.begun(self.buckets_of(bucket_type).await)?;
         Ok(BucketListing { _under_way: Some(under_way), ..listing })
     }
@@ -74,7 +74,7 @@ impl Listings {
     ///
     /// A partition of which no live node has a copy.
     pub async fn fold_buckets(self: &Arc<Self>) -> Result<BucketFold, RequestError> {
-        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Fold);
+        let under_way = LongRequestGuard::begin(&self.local.stats, LongRequest::Fold);
         let listed = self.local.control.read().list_types();
         let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
         let mut types: VecDeque<Bytes> =
@@ -133,7 +133,7 @@ impl Listings {
                 complete,
             })
         };
-        let listed = self.local.settings.blocking.aside(read).await?;
+        let listed = self.local.settings.blocking.on_pool(read).await?;
         let listed = self.local.if_still_live(listed, layout_version);
         Ok(listed.filter(|_| !self.local.has_fewer_replicas_since(state_version)))
     }
@@ -226,9 +226,9 @@ impl BucketListing {
             layout_version: self.topology.layout_version(),
             state_version: self.topology.version(),
         };
-        match &self.topology.node(node).reach {
-            Reach::Own => own(self.listings.local_buckets(list).await),
-            Reach::Peer(peer) => {
+        match &self.topology.node(node).connection {
+            NodeConnection::Own => own(self.listings.local_buckets(list).await),
+            NodeConnection::Peer(peer) => {
                 let call = call_while_up(
                     peer,
                     METHOD_LIST_BUCKETS,
@@ -239,7 +239,7 @@ impl BucketListing {
                 );
                 decoded(call.await?.header)
             }
-            Reach::Unknown => Err(Failed::Node(None)),
+            NodeConnection::Unknown => Err(Failed::Node(None)),
         }
     }
 }

@@ -42,7 +42,7 @@ impl IndexQuery {
     /// # Errors
     ///
     /// If the continuation is invalid or belongs to another query.
-    pub fn go_on_from(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {
+    pub fn continue_after(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {
         let (head, position) =
             continuation.split_at_checked(HEAD_BYTES).ok_or(InvalidContinuation)?;
         if head[0] != VERSION || head[1..] != self.seal(position) {
@@ -120,20 +120,20 @@ mod tests {
         let token = numbers(1, 9).continuation(position.as_bytes());
         let mut same = numbers(1, 9);
         same.max_results = Some(7);
-        assert_eq!(same.go_on_from(&token), Ok(()));
+        assert_eq!(same.continue_after(&token), Ok(()));
         assert_eq!(same.after.as_ref(), Some(position.as_bytes()));
-        assert_eq!(numbers(1, 8).go_on_from(&token), Err(InvalidContinuation));
+        assert_eq!(numbers(1, 8).continue_after(&token), Err(InvalidContinuation));
         let mut filtered = numbers(1, 9);
         filtered.pattern = Pattern::new(b"").ok();
-        assert_eq!(filtered.go_on_from(&token), Err(InvalidContinuation));
+        assert_eq!(filtered.continue_after(&token), Err(InvalidContinuation));
         let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
-        assert_eq!(of_keys.go_on_from(&token), Err(InvalidContinuation));
+        assert_eq!(of_keys.continue_after(&token), Err(InvalidContinuation));
         let mut in_part = numbers(1, 9);
         in_part.partitions = Some(PartitionSet::all(64));
-        assert_eq!(in_part.go_on_from(&token), Err(InvalidContinuation));
+        assert_eq!(in_part.continue_after(&token), Err(InvalidContinuation));
         let mut elsewhere = numbers(1, 9);
         elsewhere.bucket = Bytes::from_static(b"c");
-        assert_eq!(elsewhere.go_on_from(&token), Err(InvalidContinuation));
+        assert_eq!(elsewhere.continue_after(&token), Err(InvalidContinuation));
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
         for (size, is_one) in [(100, true), (70_000, false), (0, false)] {
             let token = of_keys.continuation(&Bytes::from(vec![b'k'; size]));
-            assert_eq!(of_keys.go_on_from(&token).is_ok(), is_one, "{size}");
+            assert_eq!(of_keys.continue_after(&token).is_ok(), is_one, "{size}");
         }
     }
 
@@ -152,14 +152,14 @@ mod tests {
             let token = numbers(1, 9).continuation(position.as_bytes());
             let mut changed = token.to_vec();
             changed[place.index(token.len())] ^= by;
-            prop_assert_eq!(numbers(1, 9).go_on_from(&changed), Err(InvalidContinuation));
+            prop_assert_eq!(numbers(1, 9).continue_after(&changed), Err(InvalidContinuation));
             let cut = &token[..place.index(token.len())];
-            prop_assert_eq!(numbers(1, 9).go_on_from(cut), Err(InvalidContinuation));
+            prop_assert_eq!(numbers(1, 9).continue_after(cut), Err(InvalidContinuation));
         }
 
         #[test]
         fn any_bytes_are_refused_without_a_panic(bytes: Vec<u8>) {
-            prop_assert_eq!(numbers(1, 9).go_on_from(&bytes), Err(InvalidContinuation));
+            prop_assert_eq!(numbers(1, 9).continue_after(&bytes), Err(InvalidContinuation));
         }
     }
 }

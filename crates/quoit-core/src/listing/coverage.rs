@@ -190,7 +190,7 @@ fn divided(mut shares: Vec<NodeShare>, count_min: usize) -> Vec<NodeShare> {
         let Some((size, place)) = by_size.pop().filter(|(size, _)| *size > 1) else { break };
         let whole = &mut shares[place];
         let upper: Vec<_> = whole.partitions.iter().skip(size / 2).collect();
-        let mut half = whole.partitions.none_like();
+        let mut half = whole.partitions.empty_like();
         for partition in &upper {
             half.insert(*partition);
             whole.partitions.remove(*partition);

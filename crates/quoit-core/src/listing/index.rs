@@ -2,11 +2,11 @@
 
 use super::pattern::Pattern;
 use super::scan::CHUNK_COUNT;
-use super::sources::{Order, Sources, WantedRecords};
+use super::sources::{ListingOrder, Sources, WantedRecords};
 use super::{Listings, owned_type};
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
-use crate::stats::{LongRequest, UnderWay};
+use crate::stats::{LongRequest, LongRequestGuard};
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
@@ -59,7 +59,7 @@ pub struct IndexQuery {
     pub sorted: bool,
     /// Page size: maximum number of matches, at least 1; `None` for all matches.
     pub max_results: Option<u32>,
-    /// The position after which matches begin; set by [`IndexQuery::go_on_from`].
+    /// The position after which matches begin; set by [`IndexQuery::continue_after`].
     pub(super) after: Option<Bytes>,
     /// Partitions that are searched; `None` for all. Set by [`Listings::restrict`].
     pub(super) partitions: Option<PartitionSet>,
@@ -115,7 +115,7 @@ impl IndexQuery {
             pattern: self.pattern.as_ref().map(|pattern| pattern.text().clone()),
             after: self.after.clone(),
             partitions: self.partitions.clone(),
-            order: if self.is_sorted() { Order::Sorted } else { Order::Arrival },
+            order: if self.is_sorted() { ListingOrder::Sorted } else { ListingOrder::Arrival },
         }
     }
 }
@@ -140,7 +140,7 @@ pub struct IndexResults {
     result_count: u64,
     /// Start of the query, for the statistics; `None` in listings and after the end.
     begun: Option<Instant>,
-    under_way: UnderWay,
+    under_way: LongRequestGuard,
 }
 
 impl Listings {
@@ -177,7 +177,7 @@ impl Listings {
         kind: LongRequest,
     ) -> Result<IndexResults, RequestError> {
         let begun = (kind == LongRequest::IndexQuery).then(Instant::now);
-        let under_way = UnderWay::begin(&self.local.stats, kind);
+        let under_way = LongRequestGuard::begin(&self.local.stats, kind);
         let sources = under_way.begun(self.scan(query.wanted()).await)?;
         let sources = (!query.selection.is_empty()).then_some(sources);
         let (left, last) = (query.max_results, None);

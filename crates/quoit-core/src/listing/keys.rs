@@ -2,9 +2,9 @@
 
 use super::Listings;
 use super::scan::CHUNK_COUNT;
-use super::sources::{Order, Sources, WantedRecords};
+use super::sources::{ListingOrder, Sources, WantedRecords};
 use crate::error::RequestError;
-use crate::stats::{LongRequest, UnderWay};
+use crate::stats::{LongRequest, LongRequestGuard};
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
 use quoit_wire::internode::data::{KeySpan, ScanSpan};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A listing of keys under way. Dropping it ends it.
 pub struct KeyListing {
     sources: Sources,
-    _under_way: UnderWay,
+    _under_way: LongRequestGuard,
 }
 
 impl Listings {
@@ -35,9 +35,9 @@ impl Listings {
             pattern: None,
             after: None,
             partitions: None,
-            order: Order::Arrival,
+            order: ListingOrder::Arrival,
         };
-        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Listing);
+        let under_way = LongRequestGuard::begin(&self.local.stats, LongRequest::Listing);
         let sources = under_way.begun(self.scan(wanted).await)?;
         Ok(KeyListing { sources, _under_way: under_way })
     }

@@ -35,7 +35,7 @@ impl Listings {
             let has_scripts = keys.work.as_ref().is_some_and(|work| work.has_scripts);
             let (blocking, map) = (self.local.settings.blocking, move || listings.map_keys(keys));
             let mapped = match has_scripts {
-                true => blocking.aside(map).await,
+                true => blocking.on_pool(map).await,
                 false => blocking.behind(map).await,
             };
             self.sweep_sessions_later();
@@ -107,7 +107,7 @@ impl Listings {
     pub(crate) fn sweep_sessions_later(self: &Arc<Self>) {
         // If the runtime has ended, there is nothing left to drop.
         let Ok(runtime) = Handle::try_current() else { return };
-        if !self.map_sessions.begin_to_sweep() {
+        if !self.map_sessions.start_sweeping() {
             return;
         }
         let listings = Arc::downgrade(self);

@@ -14,7 +14,7 @@ use quoit_mapreduce::{Input, MapFunction, PhaseFault, PhaseKind, ScriptCall};
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
 use quoit_number::{index, length_u32};
-use quoit_store::engine::{Access, RecordAt, RecordRef, Shown};
+use quoit_store::engine::{InPlaceRead, IoMode, RecordAt, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::maps::{MapCounts, MapFailure, MapOutputKind};
 
@@ -107,12 +107,12 @@ impl<'w> NodeMapper<'w> {
         }
         let listings = self.listings;
         let mut taken = Ok(());
-        let shown = listings.local.records.show(at, Access::Wait, &mut |record| {
+        let shown = listings.local.records.show(at, IoMode::Wait, &mut |record| {
             taken = self.take(props, record, &input);
         });
         match shown {
-            Ok(Shown::Found) => taken,
-            Ok(Shown::Missing | Shown::WouldBlock) => {
+            Ok(InPlaceRead::Found) => taken,
+            Ok(InPlaceRead::Missing | InPlaceRead::WouldBlock) => {
                 self.leave(input());
                 Ok(())
             }

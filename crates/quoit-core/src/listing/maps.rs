@@ -3,12 +3,12 @@
 use super::Listings;
 use super::map_node::NodeMapper;
 use super::scan::{CHUNK_BYTES, CHUNK_COUNT, Held, LOOKED_AT_COUNT_MAX, key_range, place_after};
-use super::sources::{Order, Sources, WantedRecords};
+use super::sources::{ListingOrder, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::map_work::NodeWork;
-use crate::placement::{Place, object_props};
+use crate::placement::{PlacedKey, object_props};
 use crate::records::is_object;
-use crate::stats::{LongRequest, UnderWay};
+use crate::stats::{LongRequest, LongRequestGuard};
 use bytes::Bytes;
 use prost::Message;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
@@ -17,7 +17,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::props::BucketProps;
 use quoit_seam::yield_to_requests;
-use quoit_store::engine::{RecordMeta, RecordPlace, RecordVisitor, RecordWalk, Visited};
+use quoit_store::engine::{RecordMeta, RecordPlace, RecordVisitor, RecordWalk, VisitedRecord};
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned};
 use quoit_wire::internode::maps::{MapOutput, MapOutputKind, MapSpan, MapWork};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const OUTPUT_COUNT: usize = 1_000;
 /// A scan that maps the records of a bucket. Dropping it ends it.
 pub(crate) struct MapScan {
     sources: Sources,
-    _under_way: UnderWay,
+    _under_way: LongRequestGuard,
 }
 
 /// Records of a bucket that are to be mapped.
@@ -71,9 +71,9 @@ impl Listings {
             pattern: None,
             after: None,
             partitions: None,
-            order: Order::Arrival,
+            order: ListingOrder::Arrival,
         };
-        let under_way = UnderWay::begin(&self.local.stats, LongRequest::Listing);
+        let under_way = LongRequestGuard::begin(&self.local.stats, LongRequest::Listing);
         let sources = under_way.begun(self.scan(wanted).await)?;
         Ok(MapScan { sources, _under_way: under_way })
     }
@@ -105,7 +105,7 @@ impl Listings {
                 keys: &keys,
                 filter: filter.as_ref(),
                 looked_at_count: 0,
-                aside: Vec::new(),
+                deferred_names: Vec::new(),
                 fault: Ok(()),
             };
             let next = self.local.engine.visit_records(walk, &mut visitor)?;
@@ -136,7 +136,7 @@ struct MapVisitor<'v, 'w> {
     looked_at_count: usize,
     /// Encoded names of records that need more than the visited record: records in pages, damaged
     /// records, and all records if this node can't run the script.
-    aside: Vec<Bytes>,
+    deferred_names: Vec<Bytes>,
     /// First fault.
     fault: Result<(), RequestError>,
 }
@@ -160,14 +160,16 @@ impl RecordVisitor for MapVisitor<'_, '_> {
         }
     }
 
-    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
+    fn visit(&mut self, encoded: &[u8], record: VisitedRecord<'_>) {
         match record {
             _ if self.mapper.has_failed() || self.fault.is_err() => {}
-            Visited::Found(record) if !self.mapper.leaves_all() && is_object(record.value) => {
+            VisitedRecord::Found(record)
+                if !self.mapper.leaves_all() && is_object(record.value) =>
+            {
                 let input = || input_of(self.held.bucket, encoded);
                 self.fault = self.mapper.take(self.props, record, input);
             }
-            _ => self.aside.push(Bytes::copy_from_slice(encoded)),
+            _ => self.deferred_names.push(Bytes::copy_from_slice(encoded)),
         }
     }
 }
@@ -176,8 +178,8 @@ impl MapVisitor<'_, '_> {
     /// Maps the records that were put aside. The walk has ended, so the engine may be called again.
     fn finish(self) -> Result<(), RequestError> {
         self.fault?;
-        for encoded in self.aside {
-            let place = Place::new(&encoded, self.held.partition(&encoded))?;
+        for encoded in self.deferred_names {
+            let place = PlacedKey::new(&encoded, self.held.partition(&encoded))?;
             self.mapper.map(self.props, &place.at(), || input_of(self.held.bucket, &encoded))?;
         }
         Ok(())

@@ -120,7 +120,7 @@ fn share_out(
         let Some(node) = best else {
             return Err(RequestError::InsufficientCoverage);
         };
-        let mut partitions = wanted.none_like();
+        let mut partitions = wanted.empty_like();
         left.retain(|(partition, nodes)| {
             let taken = nodes.contains(&node);
             if taken {

@@ -1,10 +1,10 @@
 //! Summaries of the records of a bucket, for folds and full-sync.
 
 use super::scan::{Chunk, Held, READ_COST};
-use super::sources::{Order, Sources, WantedRecords};
+use super::sources::{ListingOrder, Sources, WantedRecords};
 use super::{Listings, owned_type};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use bytes::Bytes;
 use prost::Message;
 use quoit_model::clock::VersionVector;
@@ -115,7 +115,7 @@ impl Listings {
             pattern: None,
             after: None,
             partitions: None,
-            order: Order::Arrival,
+            order: ListingOrder::Arrival,
         };
         Ok(RecordScan { sources: self.scan(wanted).await? })
     }
@@ -167,7 +167,7 @@ impl Listings {
         partition: Partition,
         riak_form: bool,
     ) -> Result<Option<(u64, RecordSummary)>, RequestError> {
-        let place = Place::new(encoded, partition)?;
+        let place = PlacedKey::new(encoded, partition)?;
         let Some(outline) = self.local.records.outline(&place.at())? else { return Ok(None) };
         let clock = &outline.clock;
         // A large set or map is not assembled only to find its size in Riak's form.

@@ -117,10 +117,10 @@ impl Listings {
         scan: Scan,
     ) -> Result<Option<Scanned>, RequestError> {
         let _room = match reaps(&scan) {
-            true => Some(self.tombstones.room_for(CHUNK_COUNT).await?),
+            true => Some(self.tombstones.reserve_places(CHUNK_COUNT).await?),
             false => None,
         };
-        if self.local.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
+        if self.local.lacks_records_of(&PartitionSet::from_bytes(&scan.partitions)) {
             return Ok(None);
         }
         let (layout_version, state_version) = (scan.layout_version, scan.state_version);
@@ -129,7 +129,7 @@ impl Listings {
         let blocking = self.local.settings.blocking;
         let read = move || listings.read_span(&scan);
         let scanned = match is_query {
-            true => blocking.aside(read).await?,
+            true => blocking.on_pool(read).await?,
             // Scans of whole buckets yield to other requests. Scans with scripts do not run here:
             // scripts have threads of their own, and would block the few threads of this pool.
             false => blocking.behind(read).await?,

@@ -9,7 +9,7 @@ use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
 use crate::placement::replicas_of;
-use crate::topology::{Reach, Topology};
+use crate::topology::{NodeConnection, Topology};
 use crate::votes::{NodeIndex, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::Lane;
@@ -35,7 +35,7 @@ const REBUILD_PAUSE: Duration = Duration::from_millis(20);
 
 /// Order in which positions are returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
+pub(crate) enum ListingOrder {
     /// As nodes answer. The positions of one chunk are in order.
     Arrival,
     /// In order over all nodes: their answers are merged.
@@ -54,7 +54,7 @@ pub(crate) struct WantedRecords {
     pub(crate) after: Option<Bytes>,
     /// Partitions that are scanned; `None` for all.
     pub(super) partitions: Option<PartitionSet>,
-    pub(crate) order: Order,
+    pub(crate) order: ListingOrder,
 }
 
 type PendingAnswer = Pin<Box<dyn Future<Output = Result<Scanned, Failed>> + Send>>;
@@ -142,8 +142,8 @@ impl Sources {
         let count_max = count_max.clamp(1, CHUNK_COUNT);
         loop {
             let taken = match self.wanted.order {
-                Order::Arrival => self.take_any(count_max),
-                Order::Sorted => self.take_sorted(count_max),
+                ListingOrder::Arrival => self.take_any(count_max),
+                ListingOrder::Sorted => self.take_sorted(count_max),
             };
             self.sources.retain(|source| !source.is_complete || !source.positions.is_empty());
             if !taken.is_empty() {
@@ -241,14 +241,14 @@ impl Sources {
             span: Some(span),
             state_version: self.topology.version(),
         };
-        match &self.topology.node(source.share.node).reach {
-            Reach::Own => {
+        match &self.topology.node(source.share.node).connection {
+            NodeConnection::Own => {
                 let listings = Arc::clone(&self.listings);
                 let is_alone = self.topology.is_alone();
                 let patience = if is_alone { REBUILD_PATIENCE } else { Duration::ZERO };
                 Box::pin(async move { own(scan_once_rebuilt(&listings, scan, patience).await) })
             }
-            Reach::Peer(peer) => {
+            NodeConnection::Peer(peer) => {
                 let peer = Arc::clone(peer);
                 Box::pin(async move {
                     let call =
@@ -256,7 +256,7 @@ impl Sources {
                     decoded(call.await?.header)
                 })
             }
-            Reach::Unknown => Box::pin(async { Err(Failed::Node(None)) }),
+            NodeConnection::Unknown => Box::pin(async { Err(Failed::Node(None)) }),
         }
     }
 

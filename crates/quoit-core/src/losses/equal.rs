@@ -6,17 +6,17 @@
 //! digests do not cover them, and large sets and maps, since an equal root may have lost its pages.
 
 use super::LossRecovery;
-use super::{Fate, RETRY_PAUSE};
+use super::{LossDecision, RETRY_PAUSE};
 use crate::error::RequestError;
 use crate::exchange::{CommonClasses, ComparedClasses, ExchangeError};
-use crate::placement::{Place, n_val_of, n_vals, primaries};
+use crate::placement::{PlacedKey, n_val_of, n_vals, primaries};
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer};
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementHash};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_planted::planted;
 use quoit_store::compare::{HashRange, Scope};
-use quoit_store::engine::{Access, Before, Decision, KeyRange, Record, RecordAt, RecordMeta};
+use quoit_store::engine::{BeforeImage, Decision, IoMode, KeyRange, Record, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ impl LossRecovery {
     pub(super) async fn drop_differing(
         self: &Arc<Self>,
         partition: Partition,
-        fates: &BTreeMap<u32, Fate>,
+        fates: &BTreeMap<u32, LossDecision>,
         serving: &BTreeSet<NodeId>,
         paged: &[Bytes],
     ) -> Result<bool, RequestError> {
@@ -75,7 +75,7 @@ impl LossRecovery {
         self: &Arc<Self>,
         peer: &Peer,
         compared: ComparedClasses,
-        fates: &BTreeMap<u32, Fate>,
+        fates: &BTreeMap<u32, LossDecision>,
         paged: &[Bytes],
     ) -> Result<bool, ExchangeError> {
         debug_assert!(compared.classes != 0, "copies are compared in some class");
@@ -100,7 +100,7 @@ impl LossRecovery {
     fn whole_copy(
         &self,
         partition: Partition,
-        fates: &BTreeMap<u32, Fate>,
+        fates: &BTreeMap<u32, LossDecision>,
         serving: &BTreeSet<NodeId>,
     ) -> Option<(Arc<Peer>, ComparedClasses)> {
         let state = self.local.state();
@@ -110,7 +110,7 @@ impl LossRecovery {
             return None;
         }
         self.local.engine.compared()?;
-        let dropped = fates.iter().filter(|(_, fate)| **fate == Fate::Dropped);
+        let dropped = fates.iter().filter(|(_, fate)| **fate == LossDecision::Dropped);
         let wanted = dropped.fold(0, |bits, (n_val, _)| bits | 1 << RecordMeta::class_of(*n_val));
         let (_, n_val_max) = n_vals(&state);
         let holders = primaries(&state, partition, n_val_max).into_iter();
@@ -156,7 +156,7 @@ impl LossRecovery {
     fn drop_incomparable(
         &self,
         ComparedClasses { partition, classes }: ComparedClasses,
-        fates: &BTreeMap<u32, Fate>,
+        fates: &BTreeMap<u32, LossDecision>,
         paged: &[Bytes],
     ) -> Result<(), StoreError> {
         let mut from = Some(Identity(0));
@@ -191,7 +191,7 @@ impl LossRecovery {
         &self,
         partition: Partition,
         tags: BTreeSet<Tag>,
-        fates: &BTreeMap<u32, Fate>,
+        fates: &BTreeMap<u32, LossDecision>,
     ) -> Result<usize, StoreError> {
         let tags: Vec<Tag> = tags.into_iter().collect();
         let mut dropped_count = 0;
@@ -207,11 +207,11 @@ impl LossRecovery {
         &self,
         partition: Partition,
         records: Vec<(Bytes, Record)>,
-        fates: &BTreeMap<u32, Fate>,
+        fates: &BTreeMap<u32, LossDecision>,
     ) -> Result<usize, StoreError> {
         let mut dropped_count = 0;
         for (key, record) in records {
-            let Ok(place) = Place::new(&key, partition) else { continue };
+            let Ok(place) = PlacedKey::new(&key, partition) else { continue };
             if self.is_dropped(&key, fates) {
                 self.local.records.delete(&place.at(), record.meta.digest)?;
                 dropped_count += 1;
@@ -222,9 +222,9 @@ impl LossRecovery {
 
     /// True if another node has a whole copy of the record. This depends on the present n_val of its
     /// bucket; the record may be filed under a former one.
-    fn is_dropped(&self, key: &Bytes, fates: &BTreeMap<u32, Fate>) -> bool {
+    fn is_dropped(&self, key: &Bytes, fates: &BTreeMap<u32, LossDecision>) -> bool {
         let n_val = n_val_of(&self.local.state(), key);
-        n_val.and_then(|n_val| fates.get(&n_val)) == Some(&Fate::Dropped)
+        n_val.and_then(|n_val| fates.get(&n_val)) == Some(&LossDecision::Dropped)
     }
 
     /// Drops a record with its pages, whether they can be read or not.
@@ -236,7 +236,7 @@ impl LossRecovery {
             for (encoded, _) in &page.entries {
                 let Ok(key) = KeyRef::decode(encoded) else { continue };
                 // The identity of a piece does not depend on the placement of its record.
-                let KeyHash { identity, .. } = KeyHash::of_piece(encoded, Placement(0));
+                let KeyHash { identity, .. } = KeyHash::of_piece(encoded, PlacementHash(0));
                 self.drop_at(&RecordAt { key, encoded, identity, partition })?;
             }
             after = page.next;
@@ -244,14 +244,14 @@ impl LossRecovery {
                 break;
             }
         }
-        let Ok(place) = Place::new(name, partition) else { return Ok(()) };
+        let Ok(place) = PlacedKey::new(name, partition) else { return Ok(()) };
         self.drop_at(&place.at())
     }
 
     fn drop_at(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         self.local
             .engine
-            .update(at, Before::Skip, Access::Wait, &mut |_, _| Decision::Remove)
+            .update(at, BeforeImage::Skip, IoMode::Wait, &mut |_, _| Decision::Remove)
             .map(|_| ())
     }
 }

@@ -20,11 +20,11 @@
 
 mod equal;
 
-use crate::delivery::held::is_serving;
+use crate::delivery::unsettled::is_serving;
 use crate::error::RequestError;
 use crate::exchange::AntiEntropy;
 use crate::local_node::LocalNode;
-use crate::placement::{Place, n_val_of, primaries};
+use crate::placement::{PlacedKey, n_val_of, primaries};
 use crate::replica::Replica;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
@@ -42,7 +42,7 @@ const PAGE_COUNT: usize = 256;
 
 /// Decision about the records of one partition and `n_val` on a node that has lost records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum LossDecision {
     /// Another node has a whole copy and serves: the records are dropped.
     Dropped,
     /// No other node has a whole copy: the records are kept as a part of the union.
@@ -56,17 +56,17 @@ fn fate(
     others: &BTreeSet<NodeId>,
     is_whole: impl Fn(NodeId) -> bool,
     serves: impl Fn(NodeId) -> bool,
-) -> Fate {
+) -> LossDecision {
     let whole: Vec<NodeId> = others.iter().copied().filter(|node| is_whole(*node)).collect();
     match whole.iter().any(|node| serves(*node)) {
-        true => Fate::Dropped,
-        false if whole.is_empty() => Fate::Kept,
-        false => Fate::Open,
+        true => LossDecision::Dropped,
+        false if whole.is_empty() => LossDecision::Kept,
+        false => LossDecision::Open,
     }
 }
 
 /// Decisions about the records of each partition, by `n_val`.
-type RecoveryDecisions = BTreeMap<Partition, BTreeMap<u32, Fate>>;
+type RecoveryDecisions = BTreeMap<Partition, BTreeMap<u32, LossDecision>>;
 
 fn fates(state: &State, serving: &BTreeSet<NodeId>) -> RecoveryDecisions {
     let layouts = state.layouts();
@@ -84,7 +84,7 @@ fn fates(state: &State, serving: &BTreeSet<NodeId>) -> RecoveryDecisions {
 }
 
 fn is_open(fates: &RecoveryDecisions) -> bool {
-    fates.values().flat_map(BTreeMap::values).any(|fate| *fate == Fate::Open)
+    fates.values().flat_map(BTreeMap::values).any(|fate| *fate == LossDecision::Open)
 }
 
 /// Recovers this node from the loss of records.
@@ -198,9 +198,9 @@ impl LossRecovery {
         for (partition, by_n_val) in fates {
             // `all` is true for an empty map, so the whole partition would be dropped without a decision.
             assert!(!by_n_val.is_empty(), "the records of a partition have an n_val");
-            if by_n_val.values().all(|fate| *fate == Fate::Dropped) {
+            if by_n_val.values().all(|fate| *fate == LossDecision::Dropped) {
                 self.local.engine.drop_partition(*partition)?;
-            } else if by_n_val.values().any(|fate| *fate == Fate::Dropped) {
+            } else if by_n_val.values().any(|fate| *fate == LossDecision::Dropped) {
                 self.drop_some(*partition, by_n_val)?;
             }
         }
@@ -212,7 +212,7 @@ impl LossRecovery {
     fn drop_some(
         &self,
         partition: Partition,
-        by_n_val: &BTreeMap<u32, Fate>,
+        by_n_val: &BTreeMap<u32, LossDecision>,
     ) -> Result<(), RequestError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
@@ -221,8 +221,8 @@ impl LossRecovery {
             let state = self.local.state();
             for (key, record) in page.entries {
                 let fate = n_val_of(&state, &key).and_then(|n_val| by_n_val.get(&n_val));
-                if fate == Some(&Fate::Dropped) {
-                    let place = Place::new(&key, partition)?;
+                if fate == Some(&LossDecision::Dropped) {
+                    let place = PlacedKey::new(&key, partition)?;
                     self.local.records.delete(&place.at(), record.meta.digest)?;
                 }
             }
@@ -251,8 +251,8 @@ mod tests {
             let found = fate(&others, |node| whole.contains(&node), |node| serving.contains(&node));
             let has_whole = !others.is_disjoint(&whole);
             let serves = others.iter().any(|node| whole.contains(node) && serving.contains(node));
-            prop_assert_eq!(found == Fate::Dropped, serves);
-            prop_assert_eq!(found == Fate::Kept, !has_whole);
+            prop_assert_eq!(found == LossDecision::Dropped, serves);
+            prop_assert_eq!(found == LossDecision::Kept, !has_whole);
         }
     }
 }

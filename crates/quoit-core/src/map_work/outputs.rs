@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quoit_mapreduce::{
-    Datum, FoundObject, Input, LinkFilter, MapFunction, NotText, PhaseFault, PhaseKind,
+    Datum, FoundObject, Input, LinkFilter, MapFunction, NotUtf8, PhaseFault, PhaseKind,
     ScriptFault, append_json, follow_links, term_from_json,
 };
 use quoit_model::etf::Term;
@@ -52,8 +52,8 @@ pub(crate) fn list_of(phase: usize, values: &[Datum]) -> Result<Bytes, PhaseFaul
         if place > 0 {
             list.push(b',');
         }
-        append_json(&mut list, value).map_err(|NotText| {
-            PhaseFault::new(phase, NotText.to_string(), Some(&value.to_term()))
+        append_json(&mut list, value).map_err(|NotUtf8| {
+            PhaseFault::new(phase, NotUtf8.to_string(), Some(&value.to_term()))
         })?;
     }
     list.push(b']');

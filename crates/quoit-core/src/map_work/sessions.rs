@@ -167,7 +167,7 @@ impl MapSessions {
 
     /// True if sweeping has to begin because there are sessions and no task sweeps them. The caller
     /// must then start it.
-    pub(crate) fn begin_to_sweep(&self) -> bool {
+    pub(crate) fn start_sweeping(&self) -> bool {
         let mut kept = self.kept.lock();
         let is_none = kept.idle.is_empty() && kept.in_use.is_empty();
         let begins = !is_none && !kept.is_swept;

@@ -169,7 +169,7 @@ fn a_link_by_full_sync_alone_is_stale_when_none_ends_within_the_retention() {
     full_sync(&queues, "none", 2 * HOUR);
     assert_eq!(missed(&queues), [None, None]);
     // As for a delete in a bucket that real-time replication leaves out.
-    queues.leave_to_full_sync(3 * HOUR);
+    queues.note_delete_for_full_sync(3 * HOUR);
     queues.flush().expect("the disk is well");
     let queues = open(&disk.kill());
     assert_eq!(queues.behind_since_us(4 * HOUR), Some(3 * HOUR));

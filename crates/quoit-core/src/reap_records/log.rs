@@ -7,7 +7,7 @@ use super::{ReapRecord, ReapSequence};
 use bytes::Bytes;
 use quoit_number::{index, length_u32};
 use quoit_seam::{Disk, DiskFile, ReadAt};
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -141,7 +141,7 @@ impl EntrySource {
     /// # Errors
     ///
     /// If the disk fails.
-    pub(super) fn read(&self, access: Access) -> Result<ReadEntry, StoreError> {
+    pub(super) fn read(&self, access: IoMode) -> Result<ReadEntry, StoreError> {
         let mut bytes = vec![0; READ_BYTES];
         let Some(count) = self.read_at(&mut bytes, access)? else {
             return Ok(ReadEntry::WouldBlock);
@@ -150,7 +150,7 @@ impl EntrySource {
         let head = match head {
             Some(head) if head.sequence == self.sequence => head,
             // Without waiting, a read returns only the bytes that are in memory.
-            _ if count < HEAD_BYTES && access == Access::NoWait => {
+            _ if count < HEAD_BYTES && access == IoMode::NoWait => {
                 return Ok(ReadEntry::WouldBlock);
             }
             _ => return Ok(ReadEntry::Damaged),
@@ -162,7 +162,7 @@ impl EntrySource {
             let Some(all) = again else { return Ok(ReadEntry::WouldBlock) };
             count = all;
         }
-        if count < head.entry_bytes() && access == Access::NoWait {
+        if count < head.entry_bytes() && access == IoMode::NoWait {
             return Ok(ReadEntry::WouldBlock);
         }
         bytes.truncate(count);
@@ -172,9 +172,9 @@ impl EntrySource {
 
     /// Reads bytes and returns their number; `None` if they are not in memory and the caller does not
     /// wait.
-    fn read_at(&self, bytes: &mut [u8], access: Access) -> Result<Option<usize>, StoreError> {
+    fn read_at(&self, bytes: &mut [u8], access: IoMode) -> Result<Option<usize>, StoreError> {
         let offset = self.offset.into();
-        if access == Access::Wait {
+        if access == IoMode::Wait {
             return Ok(self.file.read_at(bytes, offset).map(Some)?);
         }
         Ok(match self.file.read_at_nowait(bytes, offset)? {

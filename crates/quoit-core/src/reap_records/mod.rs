@@ -36,13 +36,13 @@ use parking_lot::{Mutex, RwLock};
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_planted::planted;
 use quoit_seam::Disk;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use quoit_store::error::StoreError;
 use shared::{Addition, RecordSource, SharedTables};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use table::{EntryPlace, TableRow};
+use table::{EntryPosition, TableRow};
 use thiserror::Error;
 use writer::LogWriter;
 
@@ -100,7 +100,7 @@ pub(crate) enum ReapedTombstone {
     Missing,
     /// The encoded tombstone.
     Found(Bytes),
-    /// It has to be read from the disk: repeat with [`Access::Wait`].
+    /// It has to be read from the disk: repeat with [`IoMode::Wait`].
     WouldBlock,
 }
 
@@ -218,7 +218,7 @@ impl ReapRecords {
     pub(crate) fn get(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<ReapedTombstone, StoreError> {
         if self.is_empty() {
             return Ok(ReapedTombstone::Missing);
@@ -286,7 +286,7 @@ impl ReapRecords {
         let entries: Vec<_> = sequences.zip(records).collect();
         let places = match writer.as_mut() {
             Some(log) => log.append(&self.shared, &entries)?,
-            None => vec![EntryPlace::default(); entries.len()],
+            None => vec![EntryPosition::default(); entries.len()],
         };
         let replaces_some = additions.iter().any(|addition| addition.former.is_some());
         let mut shared = self.shared.write();
@@ -351,7 +351,7 @@ impl ReapRecords {
             return Ok(None);
         }
         for (row, source) in self.sources(record.partition, record.identity) {
-            match source.read(Access::Wait)? {
+            match source.read(IoMode::Wait)? {
                 ReadEntry::Whole(former) if former.name == record.name => {
                     return Ok(Some((row, former.tombstone)));
                 }
@@ -426,7 +426,7 @@ impl ReapRecords {
         drop(shared);
         let mut records = Vec::with_capacity(sources.len());
         for (row, source) in sources {
-            match source.read(Access::Wait)? {
+            match source.read(IoMode::Wait)? {
                 ReadEntry::Whole(record) => records.push(record),
                 ReadEntry::Damaged | ReadEntry::WouldBlock => {
                     self.note_damaged(partition, row);

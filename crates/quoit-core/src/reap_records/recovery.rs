@@ -7,12 +7,12 @@
 use super::entry::{EntryHead, LogPart, LogParts};
 use super::log::{self, EntrySource, FILE_HEAD_BYTES, LogFile, ReadEntry, read_all};
 use super::manifest::{FoundManifest, NamedFile, ReapManifest};
-use super::table::{EntryPlace, ReapTable, TableRow};
+use super::table::{EntryPosition, ReapTable, TableRow};
 use bytes::Bytes;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_number::length_u32;
 use quoit_seam::Disk;
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -149,7 +149,7 @@ impl Recovery<'_> {
                 FoundPart::Sound(head) if head.partition.0 < self.ring_size.get() => {
                     self.manifest.sequence = self.manifest.sequence.max(head.sequence);
                     file.entry_count += 1;
-                    let place = EntryPlace { file: number, offset: length_u32(range.start) };
+                    let place = EntryPosition { file: number, offset: length_u32(range.start) };
                     let row = TableRow { identity: head.identity, sequence: head.sequence, place };
                     if !self.manifest.is_retired(head.partition, head.sequence) {
                         self.rows.entry(head.partition).or_default().push(row);
@@ -206,7 +206,7 @@ impl Recovery<'_> {
         let mut newest: BTreeMap<Option<Bytes>, TableRow> = BTreeMap::new();
         for row in rows {
             let file = &self.files[&row.place.file];
-            let name = match EntrySource::new(file, row).read(Access::Wait)? {
+            let name = match EntrySource::new(file, row).read(IoMode::Wait)? {
                 ReadEntry::Whole(record) => Some(record.name),
                 ReadEntry::Damaged | ReadEntry::WouldBlock => None,
             };

@@ -2,10 +2,10 @@
 
 use super::log::{EntrySource, LogFile, ReadEntry};
 use super::manifest::ReapManifest;
-use super::table::{EntryPlace, ReapTable, TableRow};
+use super::table::{EntryPosition, ReapTable, TableRow};
 use super::{ReapRecord, ReapSequence};
 use quoit_model::hash::RingSize;
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) enum RecordSource {
 }
 
 impl RecordSource {
-    pub(super) fn read(&self, access: Access) -> Result<ReadEntry, StoreError> {
+    pub(super) fn read(&self, access: IoMode) -> Result<ReadEntry, StoreError> {
         match self {
             Self::Log(source) => source.read(access),
             Self::Memory(record) => Ok(ReadEntry::Whole(record.clone())),
@@ -68,7 +68,7 @@ impl SharedTables {
         &mut self,
         addition: Addition,
         sequence: ReapSequence,
-        place: EntryPlace,
+        place: EntryPosition,
         is_in_memory: bool,
     ) {
         let Addition { record, former } = addition;
@@ -91,7 +91,7 @@ impl SharedTables {
     }
 
     /// Notes that the table refers to an entry.
-    pub(super) fn note_live(&mut self, place: EntryPlace) {
+    pub(super) fn note_live(&mut self, place: EntryPosition) {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.live_count += 1;
         }

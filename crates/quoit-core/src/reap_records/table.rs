@@ -15,7 +15,7 @@ const RECENT_SHARE: usize = 8;
 
 /// Place of the entry of a reap record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct EntryPlace {
+pub(super) struct EntryPosition {
     /// Number of the log file.
     pub(super) file: u32,
     /// Offset in that file at which the entry begins.
@@ -27,7 +27,7 @@ pub(super) struct EntryPlace {
 pub(super) struct TableRow {
     pub(super) identity: Identity,
     pub(super) sequence: ReapSequence,
-    pub(super) place: EntryPlace,
+    pub(super) place: EntryPosition,
 }
 
 /// The rows of a partition. Different names with the same identity have a row each.
@@ -36,7 +36,7 @@ struct PartitionRows {
     /// Rows in the order of identities.
     sorted: Vec<TableRow>,
     /// Rows that wait to join the list.
-    recent: BTreeMap<(Identity, ReapSequence), EntryPlace>,
+    recent: BTreeMap<(Identity, ReapSequence), EntryPosition>,
     /// Lower bound of the sequence numbers of all rows.
     sequence_min: Option<ReapSequence>,
 }
@@ -145,7 +145,7 @@ impl PartitionRows {
     }
 }
 
-fn recent_row((key, place): (&(Identity, ReapSequence), &EntryPlace)) -> TableRow {
+fn recent_row((key, place): (&(Identity, ReapSequence), &EntryPosition)) -> TableRow {
     TableRow { identity: key.0, sequence: key.1, place: *place }
 }
 
@@ -266,7 +266,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn row(identity: u64, sequence: u64) -> TableRow {
-        let place = EntryPlace { file: (sequence % 7) as u32, offset: sequence as u32 };
+        let place = EntryPosition { file: (sequence % 7) as u32, offset: sequence as u32 };
         TableRow { identity: Identity(identity), sequence: ReapSequence(sequence), place }
     }
 

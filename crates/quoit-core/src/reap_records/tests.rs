@@ -39,7 +39,7 @@ fn events(records: &ReapRecords, wanted: &ReapRecord) -> Result<u8, StoreError> 
     let key = KeyRef::decode(&wanted.name).expect("it is a good name");
     let ReapRecord { partition, identity, .. } = *wanted;
     let at = RecordAt { key, encoded: &wanted.name, identity, partition };
-    let found = records.get(&at, Access::Wait)?;
+    let found = records.get(&at, IoMode::Wait)?;
     Ok(match found {
         ReapedTombstone::Found(tombstone) => {
             assert_eq!(tombstone.len(), wanted.tombstone.len());
@@ -162,11 +162,11 @@ fn what_is_not_in_memory_is_not_waited_for() {
         identity: wanted.identity,
         partition: wanted.partition,
     };
-    let found = records.get(&at, Access::NoWait).unwrap();
+    let found = records.get(&at, IoMode::NoWait).unwrap();
     assert_eq!(found, ReapedTombstone::Found(wanted.tombstone.clone()));
     disk.set_faults(|faults| faults.would_block_one_in = 1);
-    assert_eq!(records.get(&at, Access::NoWait).unwrap(), ReapedTombstone::WouldBlock);
-    assert_eq!(records.get(&at, Access::Wait).unwrap(), found);
+    assert_eq!(records.get(&at, IoMode::NoWait).unwrap(), ReapedTombstone::WouldBlock);
+    assert_eq!(records.get(&at, IoMode::Wait).unwrap(), found);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::log::{self, FILE_HEAD_BYTES, LogFile, read_all};
 use super::manifest::ReapManifest;
 use super::recovery::Recovered;
 use super::shared::SharedTables;
-use super::table::{EntryPlace, TableRow};
+use super::table::{EntryPosition, TableRow};
 use super::{ReapRecord, ReapSequence};
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
@@ -54,7 +54,7 @@ impl LogWriter {
         &mut self,
         shared: &RwLock<SharedTables>,
         entries: &[(ReapSequence, &ReapRecord)],
-    ) -> Result<Vec<EntryPlace>, StoreError> {
+    ) -> Result<Vec<EntryPosition>, StoreError> {
         let mut places = Vec::with_capacity(entries.len());
         let mut bytes = Vec::new();
         let mut rest = entries.iter().peekable();
@@ -72,7 +72,7 @@ impl LogWriter {
                 && let Some((sequence, record)) = rest.next()
             {
                 let offset = durable_bytes + length_u32(bytes.len());
-                places.push(EntryPlace { file: number, offset });
+                places.push(EntryPosition { file: number, offset });
                 append_entry(record, *sequence, durable_bytes, salt, &mut bytes);
             }
             debug_assert!(places.len() > count_before, "each file gets an entry, so the loop ends");
@@ -229,7 +229,7 @@ fn live_entries(
     let shared = shared.read();
     let live = |(range, part): (std::ops::Range<usize>, LogPart)| {
         let LogPart::Whole(head, record) = part else { return None };
-        let place = EntryPlace { file: number, offset: length_u32(range.start) };
+        let place = EntryPosition { file: number, offset: length_u32(range.start) };
         let row = TableRow { identity: head.identity, sequence: head.sequence, place };
         let is_live = shared.table.rows(head.partition, head.identity).any(|known| known == row);
         is_live.then_some(LiveEntry { partition: head.partition, row, record })

@@ -16,12 +16,12 @@
 //! Digests do not cover tombstones, so anti-entropy does not find primaries that store something else.
 //! The reaper has those records read from all primaries, which repairs them.
 
-use super::Marks;
+use super::Bitmap;
 use super::Reaper;
 use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::placement::{Place, n_val_of};
+use crate::placement::{PlacedKey, n_val_of};
 use crate::replica::Copy;
 use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
 use crate::topology::Topology;
@@ -32,7 +32,7 @@ use quoit_cluster::{Lane, Replies, State};
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use quoit_planted::planted;
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{
     HeldTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
@@ -177,7 +177,8 @@ impl Reaper {
         let (gone, left) = part(batch, &removed);
         later.extend(left);
         if self.hook.queues_reaps() {
-            for Candidate { noted, tombstone, .. } in gone.iter().filter(|each| !each.noted.is_told)
+            for Candidate { noted, tombstone, .. } in
+                gone.iter().filter(|each| !each.noted.is_reaped_elsewhere)
             {
                 self.hook.queue_reaped(noted, tombstone);
             }
@@ -248,7 +249,7 @@ impl Reaper {
                 }
             })
         };
-        self.local.settings.blocking.aside(look).await.unwrap_or_else(|_| Ok(Vec::new()))
+        self.local.settings.blocking.on_pool(look).await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
     /// Returns the stored form of a tombstone, if this node still stores it unchanged.
@@ -256,8 +257,8 @@ impl Reaper {
         &self,
         noted: &NotedTombstone,
     ) -> Result<Option<Bytes>, RequestError> {
-        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(None) };
-        let copy = self.replica.fetch_copy(&place.at(), true, Access::Wait)?;
+        let Ok(place) = PlacedKey::new(&noted.encoded, noted.partition) else { return Ok(None) };
+        let copy = self.replica.fetch_copy(&place.at(), true, IoMode::Wait)?;
         Ok(match copy {
             Some(Copy::Found(digest, tombstone)) if digest == noted.digest => tombstone,
             Some(Copy::Found(..) | Copy::Missing) | None => None,
@@ -306,7 +307,7 @@ impl Reaper {
                 let opinion = match answers.get(node) {
                     None if planted!(ReapsOnSilence) => PrimaryAnswer::Agreed,
                     None => PrimaryAnswer::Unknown,
-                    Some(marks) if Marks::is_set(marks, place) => PrimaryAnswer::Agreed,
+                    Some(marks) if Bitmap::is_set(marks, place) => PrimaryAnswer::Agreed,
                     Some(_) => PrimaryAnswer::Differs,
                 };
                 opinions[*index] = opinion.max(opinions[*index]);
@@ -321,7 +322,7 @@ impl Reaper {
         let reaper = Arc::clone(self);
         let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
         let reap = move || Ok(reaper.reap_noted(noted));
-        self.local.settings.blocking.aside(reap).await.unwrap_or_default()
+        self.local.settings.blocking.on_pool(reap).await.unwrap_or_default()
     }
 
     /// Puts tombstones back into the queue, to be tried again after [`RETRY_DELAY_US`].

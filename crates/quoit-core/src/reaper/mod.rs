@@ -18,14 +18,14 @@
 //! arrive any more. `docs/design/reaping.md` has the argument.
 
 mod agreement;
-mod alone;
-mod marks;
+mod bitmap;
+mod blockers;
 mod retirement;
 mod serve;
-mod waits;
+mod single_node;
 
+pub use blockers::ReapingBlockers;
 pub use retirement::ReapRecordBlockers;
-pub use waits::ReapingBlockers;
 
 use crate::coordinator::Coordinator;
 use crate::delivery::RecordDelivery;
@@ -38,8 +38,8 @@ use crate::tombstones::{
     LEFT_BEHIND_US, NotedTombstone, NotedTombstones, SCAN_PAGE, ScanStep, TICK,
 };
 use crate::write_hook::WriteHook;
+use bitmap::Bitmap;
 use bytes::Bytes;
-use marks::Marks;
 use quoit_model::hash::Partition;
 use quoit_store::engine::Record;
 use retirement::Retirement;
@@ -148,7 +148,7 @@ impl Reaper {
                 reaper.note_scanned(place.partition, delay_ms, page.entries);
                 Ok(page.next)
             };
-            let next = self.local.settings.blocking.aside(scan).await?;
+            let next = self.local.settings.blocking.on_pool(scan).await?;
             self.tombstones.scan.lock().has_read(place, next, ring_size);
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Reaper {
                 digest,
                 is_left_behind,
                 is_wanted: false,
-                is_told: false,
+                is_reaped_elsewhere: false,
             };
             (is_first_primary || is_left_behind).then_some(noted)
         };

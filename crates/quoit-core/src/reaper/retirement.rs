@@ -110,7 +110,7 @@ pub(crate) struct Retirement {
 
 /// The last round, and the time at which it began. `round` is `None` if a member did not answer or
 /// several layouts were live.
-struct Last {
+struct LastRound {
     round: Option<Round>,
     at: Option<Instant>,
 }
@@ -134,11 +134,11 @@ impl Reaper {
         let rounds_apart = self.rounds_apart();
         let mut ticks = interval(rounds_apart / LOOKS_BETWEEN_ROUNDS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last = Last { round: None, at: None };
+        let mut last = LastRound { round: None, at: None };
         loop {
             ticks.tick().await;
             if self.replica.reap_records.is_empty() {
-                last = Last { round: None, at: None };
+                last = LastRound { round: None, at: None };
                 *self.retirement.held_up.lock() = ReapRecordBlockers::default();
                 continue;
             }
@@ -152,7 +152,7 @@ impl Reaper {
             if let (Some(before), Some(next)) = (&last.round, &round) {
                 self.retire(before, next).await;
             }
-            last = Last { round, at: Some(at) };
+            last = LastRound { round, at: Some(at) };
         }
     }
 

@@ -4,11 +4,11 @@
 //! right after the answer: other primaries remove their tombstones because of it. Both steps can be repeated
 //! at will, and nothing is kept in memory between them.
 
-use super::Marks;
+use super::Bitmap;
 use super::Reaper;
 use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::reap_records::ReapRecord;
 use crate::refusal::{Refusal, refuse};
 use crate::replica::Copy;
@@ -19,7 +19,7 @@ use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{HeldTombstones, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
 use std::sync::Arc;
@@ -56,11 +56,11 @@ impl Reaper {
     fn serve_tombstones(
         self: Arc<Self>,
         reply: Responder,
-        step: impl FnOnce(&Self) -> Result<Marks, Refusal> + Send + 'static,
+        step: impl FnOnce(&Self) -> Result<Bitmap, Refusal> + Send + 'static,
     ) {
         let blocking = self.local.settings.blocking;
         tokio::spawn(async move {
-            match blocking.aside(move || Ok(step(&self))).await {
+            match blocking.on_pool(move || Ok(step(&self))).await {
                 Ok(Ok(agreed)) => reply.send(&HeldTombstones { agreed: agreed.into_bytes() }, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
@@ -71,8 +71,8 @@ impl Reaper {
     /// Holds tombstones: syncs those that are stored here, and makes reap records of those in whose place
     /// nothing is stored. Returns which are held. For the others, something else is stored, or the record
     /// can't be read.
-    fn held(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
-        let mut held = Marks::none(tombstones.len());
+    fn held(&self, tombstones: &[Tombstone]) -> Result<Bitmap, Refusal> {
+        let mut held = Bitmap::none(tombstones.len());
         let mut lacking = Vec::new();
         for (index, tombstone) in tombstones.iter().enumerate() {
             yield_to_requests();
@@ -104,7 +104,7 @@ impl Reaper {
     }
 
     /// Reaps tombstones that all primaries hold. Returns which of them are gone.
-    fn reaped(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
+    fn reaped(&self, tombstones: &[Tombstone]) -> Result<Bitmap, Refusal> {
         let places = tombstones.iter().map(|each| {
             self.local.place(&each.key, each.partition).map(|place| (place, each.digest))
         });
@@ -114,13 +114,13 @@ impl Reaper {
 
     /// Makes reap records of the tombstones that are stored unchanged, syncs them, and then removes the
     /// tombstones. Returns for each place whether nothing is stored there any more.
-    fn reap_all(&self, places: &[(Place<'_>, u64)]) -> Result<Marks, RequestError> {
-        let mut gone = Marks::none(places.len());
+    fn reap_all(&self, places: &[(PlacedKey<'_>, u64)]) -> Result<Bitmap, RequestError> {
+        let mut gone = Bitmap::none(places.len());
         let (mut records, mut there) = (Vec::new(), Vec::new());
         for (index, (place, digest)) in places.iter().enumerate() {
             yield_to_requests();
             let at = place.at();
-            match self.replica.fetch_copy(&at, true, Access::Wait) {
+            match self.replica.fetch_copy(&at, true, IoMode::Wait) {
                 Err(RequestError::Store(StoreError::Corrupt { .. })) => {}
                 Err(fault) => return Err(fault),
                 Ok(Some(Copy::Found(stored, Some(tombstone)))) if stored == *digest => {
@@ -145,7 +145,7 @@ impl Reaper {
     /// Reaps queued tombstones like [`Self::reap_all`]. Returns those that are left.
     pub(super) fn reap_noted(&self, noted: Vec<NotedTombstone>) -> Vec<NotedTombstone> {
         let places = noted.iter().map(|each| {
-            Place::new(&each.encoded, each.partition).map(|place| (place, each.digest))
+            PlacedKey::new(&each.encoded, each.partition).map(|place| (place, each.digest))
         });
         let places: Result<Vec<_>, _> = places.collect();
         let gone =
@@ -158,7 +158,7 @@ impl Reaper {
             };
         let mut index = 0..;
         let is_left =
-            |_: &NotedTombstone| index.next().is_some_and(|index| !Marks::is_set(&gone, index));
+            |_: &NotedTombstone| index.next().is_some_and(|index| !Bitmap::is_set(&gone, index));
         noted.into_iter().filter(is_left).collect()
     }
 

@@ -1,26 +1,26 @@
 //! Replacing damaged records, with the pages that no readable root lists.
 
+use super::assemble::whole_in;
 use super::pages;
-use super::together::whole_in;
 use super::{COLLECTED_COUNT, Records, change_together, decide, read_root};
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::{BucketRef, PIECE_TYPE};
-use quoit_store::engine::{Access, Applied, Change, KeyRange, RecordAt};
+use quoit_store::engine::{Applied, ChangeFn, IoMode, KeyRange, RecordAt};
 use quoit_store::error::StoreError;
 
 impl Records {
     /// As [`Records::update_assembled`], for a record that an earlier call has found damaged. If it is still
     /// damaged, `change` is called with `None`, and its result replaces the record with all its pages,
     /// including pages that no readable root lists. If another write has replaced it since, `change` gets
-    /// that write's record: it may have been acknowledged. With [`Access::NoWait`] the answer is always
+    /// that write's record: it may have been acknowledged. With [`IoMode::NoWait`] the answer is always
     /// `WouldBlock`.
     pub(crate) fn replace_damaged(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
-        change: &mut Change<'_>,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
-        if access == Access::NoWait {
+        if access == IoMode::NoWait {
             return Ok(Applied::WouldBlock);
         }
         let (mut is_damaged, mut out) = (false, Vec::new());
@@ -57,7 +57,7 @@ impl Records {
                 after.as_deref(),
                 COLLECTED_COUNT,
             )?;
-            self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+            self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
                 let stored = transaction.get(at)?;
                 let stored = stored.filter(|record| PagedObject::is_one(&record.value));
                 let paged = stored.map(|root| read_root(at, &root)).transpose()?;

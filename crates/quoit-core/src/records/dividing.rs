@@ -5,7 +5,7 @@ use super::{Records, Updated, decoded};
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, Applied, RecordAt};
+use quoit_store::engine::{Applied, IoMode, RecordAt};
 use quoit_store::error::StoreError;
 use std::sync::atomic::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
@@ -22,7 +22,7 @@ impl Records {
     }
 
     /// Divides a record that was updated if it `needs_pages`. An update that was kept for that reason has to
-    /// be repeated with [`Access::Wait`].
+    /// be repeated with [`IoMode::Wait`].
     pub(super) fn divided_if(
         &self,
         needs_pages: bool,
@@ -46,7 +46,7 @@ impl Records {
     /// next write of the record tries again.
     pub(super) fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let generation = self.new_generation(at);
-        let divided = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        let divided = self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else { return Ok(()) };
             if PagedObject::is_one(&stored.value) {
                 return Ok(());
@@ -55,7 +55,7 @@ impl Records {
             if !PagedObject::needs_pages(&object) {
                 return Ok(());
             }
-            let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
+            let mut pages = WrittenPages::new(&mut *transaction, at, generation, IoMode::Wait);
             let divided = PagedObject::divide(&object, generation, &mut pages);
             let divided = divided.map_err(|fault| fault.interrupts(at))?;
             match divided {

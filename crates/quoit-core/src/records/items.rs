@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quoit_model::data_type::CausalClock;
 use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::props::Datatype;
-use quoit_store::engine::{Access, Fetch, Record, RecordAt, RecordRef, Shown};
+use quoit_store::engine::{Fetch, InPlaceRead, IoMode, Record, RecordAt, RecordRef};
 use quoit_store::error::StoreError;
 
 /// A record in the form in which it takes the least memory to read.
@@ -59,7 +59,7 @@ impl Records {
     pub(crate) fn content(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<RecordContent>, StoreError> {
         let mut content = RecordContent::Missing;
         let mut look = |record: &RecordRef<'_>| {
@@ -69,7 +69,7 @@ impl Records {
             };
         };
         let shown = self.engine.show(at, access, &mut look)?;
-        Ok((shown != Shown::WouldBlock).then_some(content))
+        Ok((shown != InPlaceRead::WouldBlock).then_some(content))
     }
 
     /// True if the content of a record is a stream ([`Records::content`]), so that its whole object would
@@ -77,7 +77,7 @@ impl Records {
     pub(crate) fn is_stream(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<bool>, StoreError> {
         self.is_in_pages(at, access)
     }
@@ -95,14 +95,14 @@ impl Records {
         for attempt in 0..ATTEMPT_COUNT {
             let record = match root.take() {
                 Some(root) => root,
-                None => match self.engine.get(at, Access::Wait)? {
+                None => match self.engine.get(at, IoMode::Wait)? {
                     Fetch::Found(record) => record,
                     Fetch::Missing | Fetch::WouldBlock => return Ok(None),
                 },
             };
             let Some(paged) = live_one(&record) else { return Ok(None) };
             items.begin(ItemsOutline::of(&paged));
-            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), Access::Wait);
+            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), IoMode::Wait);
             let digest = record.meta.digest;
             // The exact check of each page is expensive. The first attempt leaves it out and compares
             // digests instead: an object whose digest is unchanged had exactly these pages.
@@ -122,7 +122,7 @@ impl Records {
             }
         }
         let mut shown = None;
-        self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             shown = None;
             let Some(record) = transaction.get(at)? else { return Ok(()) };
             if live_one(&record).is_none() {
@@ -131,7 +131,7 @@ impl Records {
             let paged = read_root(at, &record)?;
             items.begin(ItemsOutline::of(&paged));
             let mut pages =
-                WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+                WrittenPages::new(&mut *transaction, at, paged.generation(), IoMode::Wait);
             let each = paged.each_item(false, &mut pages, &mut |item| items.item(item));
             each.map_err(|fault| fault.interrupts(at))?;
             shown = Some(record.meta.digest);

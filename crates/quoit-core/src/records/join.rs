@@ -14,11 +14,13 @@ use quoit_model::data_type::pages::PagedObject;
 use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_model::object::Object;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Applied, BeforeImage, Decision, IoMode, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_wire::internode::data::MergeRule;
 
 /// Decides which part of an object is stored where nothing is stored yet.
-type Admit<'a> = dyn Fn(&Replicated) -> Result<ArrivalDecision, RequestError> + 'a;
+type DecideArrival<'a> = dyn Fn(&Replicated) -> Result<ArrivalDecision, RequestError> + 'a;
 
 /// Delta of an operation on a data type, encoded for replicas.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct SentDelta {
 }
 
 /// Delta of an operation, decoded by a replica.
-pub(crate) struct Joining {
+pub(crate) struct DecodedDelta {
     pub(crate) delta: Delta,
     pub(crate) n_val_class: u8,
     pub(crate) last_modified_us: u64,
@@ -44,7 +46,7 @@ pub(crate) struct Joining {
     pub(crate) needs_earlier: bool,
 }
 
-impl Joining {
+impl DecodedDelta {
     /// True if the delta needs earlier events that the stored object lacks.
     fn is_too_early(&self, stored: Option<&Object>) -> Result<bool, StoredFormError> {
         if !self.needs_earlier || planted!(JoinsOverGaps) {
@@ -82,11 +84,11 @@ impl Records {
     pub(crate) fn join(
         &self,
         at: &RecordAt<'_>,
-        joining: &Joining,
-        access: Access,
-        admitted: &Admit<'_>,
+        joining: &DecodedDelta,
+        access: IoMode,
+        admitted: &DecideArrival<'_>,
     ) -> Result<Joined, RequestError> {
-        let Joining { delta, n_val_class, last_modified_us, .. } = joining;
+        let DecodedDelta { delta, n_val_class, last_modified_us, .. } = joining;
         let mut outcome = Ok(JoinVerdict::Kept);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             outcome = joined(joining, stored, admitted, out);
@@ -96,7 +98,7 @@ impl Records {
             }
         };
         let applied = loop {
-            match self.update(at, Before::Read, access, &mut change)? {
+            match self.update(at, BeforeImage::Read, access, &mut change)? {
                 Updated::Applied(applied) => break applied,
                 Updated::InPages => {}
             }
@@ -135,12 +137,12 @@ impl Records {
 /// Joins a delta with a record that is stored whole, and appends to `out` the object that replaces
 /// it.
 fn joined(
-    joining: &Joining,
+    joining: &DecodedDelta,
     stored: Option<&RecordRef<'_>>,
-    admitted: &Admit<'_>,
+    admitted: &DecideArrival<'_>,
     out: &mut Vec<u8>,
 ) -> Result<JoinVerdict, RequestError> {
-    let Joining { delta, n_val_class, last_modified_us, .. } = joining;
+    let DecodedDelta { delta, n_val_class, last_modified_us, .. } = joining;
     let is_new = stored.is_none();
     let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
     if joining.is_too_early(stored.as_ref()).map_err(RequestError::damaged_state)? {

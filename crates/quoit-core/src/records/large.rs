@@ -7,7 +7,9 @@ use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
-use quoit_store::engine::{Access, Before, Decision, LargeChange, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    BeforeImage, Decision, IoMode, LargeChange, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 
 impl Records {
@@ -17,8 +19,8 @@ impl Records {
     pub(super) fn update_parts(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         is_large: bool,
         change: &mut impl FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>, Option<&mut Bytes>) -> Decision,
     ) -> Result<Updated, StoreError> {
@@ -34,8 +36,8 @@ impl Records {
     fn update_large(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         change: &mut LargeChange<'_>,
     ) -> Result<Updated, StoreError> {
         let (mut is_paged, mut needs_pages) = (false, false);
@@ -52,7 +54,7 @@ impl Records {
                 }
                 _ => false,
             };
-            if needs_pages && access == Access::NoWait { Decision::Keep } else { decision }
+            if needs_pages && access == IoMode::NoWait { Decision::Keep } else { decision }
         })?;
         let updated = if is_paged { Updated::InPages } else { Updated::Applied(applied) };
         Ok(self.divided_if(needs_pages, at, updated))

@@ -24,7 +24,9 @@ use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::Datatype;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Applied, BeforeImage, Decision, IoMode, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 use quoit_wire::SHARED_BYTES_MIN;
 use quoit_wire::internode::data::MergeRule;
@@ -32,7 +34,7 @@ use quoit_wire::internode::data::MergeRule;
 /// Functions of the surrounding replica that [`Records::merge`] calls.
 pub(crate) struct MergeSteps<'a> {
     /// Decides which part of the object is stored if nothing is stored yet.
-    pub(crate) admitted: &'a dyn Fn(Access) -> Result<ArrivalDecision, RequestError>,
+    pub(crate) admitted: &'a dyn Fn(IoMode) -> Result<ArrivalDecision, RequestError>,
     /// Merges the stored object with the incoming one.
     pub(crate) merged: &'a Merge<'a>,
     /// The present time, in microseconds, by which merges page by page are timed.
@@ -79,7 +81,7 @@ impl Records {
         at: &RecordAt<'_>,
         incoming: &Replicated,
         needs_ticket: bool,
-        access: Access,
+        access: IoMode,
         steps: &MergeSteps<'_>,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
         let MergeSteps { admitted, merged, forget, .. } = steps;
@@ -87,7 +89,7 @@ impl Records {
         // The last step replaces a damaged record.
         let mut may_be_damaged = steps.may_be_damaged;
         let is_large = incoming.object.len() >= SHARED_BYTES_MIN;
-        let befores = [Some(Before::Front), Some(Before::Read), None];
+        let befores = [Some(BeforeImage::Front), Some(BeforeImage::Read), None];
         for before in befores.into_iter().skip(if may_be_damaged { 2 } else { 0 }) {
             if before.is_none() && !may_be_damaged {
                 break;
@@ -135,7 +137,7 @@ impl Records {
             if let Some(outcome) = outcome_of(applied, verdict?) {
                 return Ok(outcome);
             }
-            debug_assert!(matches!(before, Some(Before::Front)), "a whole record decides");
+            debug_assert!(matches!(before, Some(BeforeImage::Front)), "a whole record decides");
         }
         Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
     }
@@ -148,7 +150,7 @@ impl Records {
         at: &RecordAt<'_>,
         incoming: &Replicated,
         needs_ticket: bool,
-        access: Access,
+        access: IoMode,
         steps: &MergeSteps<'_>,
     ) -> Result<Option<Option<ApplyOutcome>>, StoreError> {
         // The merge as a whole reports an incoming object that can't be decoded.
@@ -221,7 +223,7 @@ impl Records {
             }
             _ => Decision::Keep,
         };
-        let applied = self.apply(at, Before::Read, Access::Wait, &mut same)?;
+        let applied = self.apply(at, BeforeImage::Read, IoMode::Wait, &mut same)?;
         Ok(matches!(applied, Applied::Written(_)))
     }
 }

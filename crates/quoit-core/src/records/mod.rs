@@ -33,6 +33,7 @@
 //! [`BucketRef::of_pieces`]: quoit_model::key::BucketRef::of_pieces
 
 mod arrival;
+mod assemble;
 mod change;
 mod damaged;
 mod dividing;
@@ -48,7 +49,6 @@ mod ranges;
 mod root_change;
 mod sent;
 mod staged;
-mod together;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -56,8 +56,8 @@ use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use quoit_store::engine::{
-    Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, Record, RecordAt,
-    RecordMeta, RecordRef, Shown, Transaction,
+    Applied, BeforeImage, ChangeFn, Decision, Engine, Fetch, InPlaceRead, Interrupted, IoMode,
+    Record, RecordAt, RecordMeta, RecordRef, Transaction,
 };
 use quoit_store::error::StoreError;
 use std::collections::BTreeSet;
@@ -66,12 +66,12 @@ use std::sync::atomic::AtomicU64;
 
 pub(crate) use arrival::{ApplyOutcome, ArrivalDecision, Replicated, merge};
 pub(crate) use change::{
-    ChangeOptions, ChangeSteps, Changed, DataTypeUpdate, DecidedChange, OperationOrigin, Present,
-    Pruning, SentChange, ValueWrite,
+    ChangeOptions, ChangeSteps, Changed, DataTypeUpdate, DecidedChange, OperationOrigin, Pruning,
+    RecordState, SentChange, ValueWrite,
 };
 use dividing::should_be_divided;
 pub(crate) use items::{ItemStream, Items, ItemsOutline, RecordContent};
-pub(crate) use join::{Joined, Joining, SentDelta};
+pub(crate) use join::{DecodedDelta, Joined, SentDelta};
 pub(crate) use merging::MergeSteps;
 pub(crate) use outline::{
     RecordOutline, clock_of, has_ranges, is_object, is_sent_by_pages, size_of,
@@ -85,7 +85,7 @@ pub(crate) use staged::{NeededPages, StagedCallbacks, StagedOutcome, StagedPages
 /// Number of attempts to read pages without a transaction. After them a transaction keeps writers away.
 const ATTEMPT_COUNT: usize = 3;
 
-/// Maximum number of pages that a call with [`Access::NoWait`] reads: about 100 microseconds of work.
+/// Maximum number of pages that a call with [`IoMode::NoWait`] reads: about 100 microseconds of work.
 const QUICK_PAGES_MAX: u32 = 32;
 
 /// Number of old pages that one transaction removes.
@@ -126,20 +126,20 @@ impl Records {
     }
 
     /// True if a record is stored in pages; `None` if the answer would have to wait for the disk.
-    fn is_in_pages(&self, at: &RecordAt<'_>, access: Access) -> Result<Option<bool>, StoreError> {
+    fn is_in_pages(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Option<bool>, StoreError> {
         let mut is_paged = false;
         let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
         let shown = self.engine.show(at, access, &mut look)?;
-        Ok((shown != Shown::WouldBlock).then_some(is_paged))
+        Ok((shown != InPlaceRead::WouldBlock).then_some(is_paged))
     }
 
     /// As [`PointAccess::show`]. A record in pages is shown as a whole object.
     pub(crate) fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         let mut paged = None;
         let shown = self.engine.show(at, access, &mut |record| {
             if PagedObject::is_one(record.value) {
@@ -150,11 +150,11 @@ impl Records {
         })?;
         let Some(root) = paged else { return Ok(shown) };
         Ok(match self.whole(at, root, access)? {
-            Fetch::Missing => Shown::Missing,
-            Fetch::WouldBlock => Shown::WouldBlock,
+            Fetch::Missing => InPlaceRead::Missing,
+            Fetch::WouldBlock => InPlaceRead::WouldBlock,
             Fetch::Found(record) => {
                 look(&RecordRef::shared(&record));
-                Shown::Found
+                InPlaceRead::Found
             }
         })
     }
@@ -163,14 +163,14 @@ impl Records {
     /// divided into pages afterwards.
     ///
     /// The change function may be called again if the record was changed in the meantime. With
-    /// [`Access::NoWait`], a change whose result is large is not made and the answer is `WouldBlock`:
+    /// [`IoMode::NoWait`], a change whose result is large is not made and the answer is `WouldBlock`:
     /// not every engine can tell without waiting that it holds no pages of that name.
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Updated, StoreError> {
         let mut becomes_large = false;
         let applied = self.update_plain(at, before, access, None, &mut |stored, out, _| {
@@ -179,7 +179,7 @@ impl Records {
             becomes_large = matches!(decision, Decision::Put(_))
                 && pages::can_have_pages(at)
                 && should_be_divided(&out[start..]);
-            if becomes_large && access == Access::NoWait { Decision::Keep } else { decision }
+            if becomes_large && access == IoMode::NoWait { Decision::Keep } else { decision }
         })?;
         let updated = applied.map_or(Updated::InPages, Updated::Applied);
         Ok(self.divided_if(becomes_large, at, updated))
@@ -191,7 +191,7 @@ impl Records {
     pub(crate) fn insert(
         &self,
         partition: Partition,
-        access: Access,
+        access: IoMode,
         records: &[(RecordAt<'_>, RecordMeta, &[u8])],
         is_there: &mut Vec<usize>,
     ) -> Result<Applied, StoreError> {
@@ -217,9 +217,9 @@ impl Records {
     pub(crate) fn apply(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         match self.update(at, before, access, change)? {
             Updated::Applied(applied) => Ok(applied),
@@ -228,12 +228,12 @@ impl Records {
     }
 
     /// Changes a record in pages as a whole, for changes that can't be made page by page. With
-    /// [`Access::NoWait`], a record of many pages gives `WouldBlock`.
+    /// [`IoMode::NoWait`], a record of many pages gives `WouldBlock`.
     fn update_assembled(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
-        change: &mut Change<'_>,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         let mut out = Vec::new();
         self.engine.transact(at.partition, access, &mut |transaction| {
@@ -244,7 +244,7 @@ impl Records {
 
     /// Files a record under another number of replicas without changing its value.
     pub(crate) fn refile(&self, at: &RecordAt<'_>, n_val_class: u8) -> Result<(), StoreError> {
-        let refiled = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        let refiled = self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else { return Ok(()) };
             let meta = RecordMeta { n_val_class, ..stored.meta };
             if meta == stored.meta { Ok(()) } else { transaction.put(at, meta, &stored.value) }
@@ -257,8 +257,8 @@ impl Records {
 fn change_together(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
-    access: Access,
-    change: &mut Change<'_>,
+    access: IoMode,
+    change: &mut ChangeFn<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Interrupted> {
     let stored = transaction.get(at)?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, Fetch, Record, RecordAt, RecordMeta};
+use quoit_store::engine::{Fetch, IoMode, Record, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 
 /// History and figures of a record.
@@ -51,7 +51,7 @@ impl RecordOutline {
 impl Records {
     /// Reads the outline of a record; `None` if there is no record or it is damaged. May wait for the disk.
     pub(crate) fn outline(&self, at: &RecordAt<'_>) -> Result<Option<RecordOutline>, StoreError> {
-        Ok(match self.engine.get(at, Access::Wait)? {
+        Ok(match self.engine.get(at, IoMode::Wait)? {
             Fetch::Found(record) => RecordOutline::of(&record),
             Fetch::Missing | Fetch::WouldBlock => None,
         })
@@ -59,7 +59,7 @@ impl Records {
 
     /// The encoded object of a record, for callers that can do without it; `None` if it would have to be
     /// assembled, if the read would have to wait and `access` does not allow that, or if the engine fails.
-    pub(crate) fn object_at_hand(&self, at: &RecordAt<'_>, access: Access) -> Option<Bytes> {
+    pub(crate) fn object_at_hand(&self, at: &RecordAt<'_>, access: IoMode) -> Option<Bytes> {
         match self.engine.get(at, access) {
             Ok(Fetch::Found(record)) => Some(record.value).filter(|stored| is_object(stored)),
             Ok(Fetch::Missing | Fetch::WouldBlock) | Err(_) => None,

@@ -4,9 +4,9 @@ use super::{QUICK_PAGES_MAX, put_root};
 use bytes::Bytes;
 use quoit_model::data_type::StoredFormError;
 use quoit_model::data_type::pages::{PageName, PagedObject, Pages};
-use quoit_model::hash::{KeyHash, Placement};
+use quoit_model::hash::{KeyHash, PlacementHash};
 use quoit_model::key::{BucketRef, KeyError, KeyRef};
-use quoit_store::engine::{Access, Engine, Fetch, Interrupted, RecordAt, RecordMeta, Transaction};
+use quoit_store::engine::{Engine, Fetch, Interrupted, IoMode, RecordAt, RecordMeta, Transaction};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ fn at_page<T>(
     key.check().map_err(|_| PAGE_NAME_TOO_LONG)?;
     let encoded = key.encoded();
     // A page is placed with its record, so its own placement is not computed.
-    let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
+    let identity = KeyHash::of_piece(&encoded, PlacementHash(0)).identity;
     Ok(look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition }))
 }
 
@@ -115,7 +115,7 @@ pub(super) fn remove_of_others(
         return Ok(());
     }
     // A page is placed with its record, so its own placement is not computed.
-    let identity = KeyHash::of_piece(page, Placement(0)).identity;
+    let identity = KeyHash::of_piece(page, PlacementHash(0)).identity;
     transaction.remove(&RecordAt { key, encoded: page, identity, partition: at.partition })
 }
 
@@ -140,8 +140,8 @@ pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, name: PageName) ->
 }
 
 /// Number of pages that a call may read; `None` for no limit.
-fn reads_of(access: Access) -> Option<u32> {
-    (access == Access::NoWait).then_some(QUICK_PAGES_MAX)
+fn reads_of(access: IoMode) -> Option<u32> {
+    (access == IoMode::NoWait).then_some(QUICK_PAGES_MAX)
 }
 
 /// Counts one read against the limit; `None` if the limit is reached.
@@ -157,7 +157,7 @@ pub(super) struct ReadPages<'a> {
     engine: &'a dyn Engine,
     at: &'a RecordAt<'a>,
     generation: u64,
-    access: Access,
+    access: IoMode,
     /// Number of pages that may still be read; `None` for no limit.
     reads_left: Option<u32>,
 }
@@ -167,7 +167,7 @@ impl<'a> ReadPages<'a> {
         engine: &'a dyn Engine,
         at: &'a RecordAt<'a>,
         generation: u64,
-        access: Access,
+        access: IoMode,
     ) -> Self {
         Self { engine, at, generation, access, reads_left: reads_of(access) }
     }
@@ -211,7 +211,7 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
         transaction: &'t mut dyn Transaction,
         at: &'a RecordAt<'a>,
         generation: u64,
-        access: Access,
+        access: IoMode,
     ) -> Self {
         let reads_left = reads_of(access);
         Self { transaction, at, generation, reads_left, written: BTreeMap::new() }

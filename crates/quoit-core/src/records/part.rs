@@ -5,7 +5,7 @@ use super::{ATTEMPT_COUNT, Records, read_root};
 use quoit_model::data_type::pages::{PagedObject, Pages};
 use quoit_model::data_type::{FieldName, ItemRange, StoredFormError, WantedPart};
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt};
+use quoit_store::engine::{Applied, Fetch, IoMode, Record, RecordAt};
 use quoit_store::error::StoreError;
 
 /// A part of a copy of a record.
@@ -40,7 +40,7 @@ impl Records {
         at: &RecordAt<'_>,
         path: &[FieldName],
         wanted: WantedPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<PartCopy>, StoreError> {
         for _ in 0..ATTEMPT_COUNT {
             let record = match self.engine.get(at, access)? {

@@ -3,7 +3,7 @@
 use super::Records;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
-use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordRef};
+use quoit_store::engine::{Applied, BeforeImage, Decision, IoMode, RecordAt, RecordRef};
 use quoit_store::error::StoreError;
 
 impl Records {
@@ -19,8 +19,8 @@ impl Records {
     pub(crate) fn update_plain(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         shared: Option<&Bytes>,
         change: &mut impl FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>, Option<&mut Bytes>) -> Decision,
     ) -> Result<Option<Applied>, StoreError> {

@@ -6,11 +6,11 @@ use quoit_model::data_type::pages::{
     HashRange, PagedObject, Pages, RangeCopy, RangeFigures, RangesTaken, Region,
 };
 use quoit_model::data_type::{FieldName, StoredFormError};
-use quoit_store::engine::{Access, Applied, Fetch, RecordAt, Ticket};
+use quoit_store::engine::{Applied, Fetch, IoMode, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 
 /// A function that looks at a record in pages.
-type Look<'l, T> =
+type PagedVisitor<'l, T> =
     dyn FnMut(&PagedObject, &mut dyn Pages<Error = PageFault>) -> Result<T, PageFault> + 'l;
 
 /// Result of merging items that another node has sent.
@@ -31,7 +31,7 @@ impl Records {
     pub(crate) fn has_ranges(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<bool>, StoreError> {
         self.is_in_pages(at, access)
     }
@@ -96,7 +96,7 @@ impl Records {
             };
             Ok(None)
         };
-        let applied = self.change_pages(at, Access::Wait, &mut take)?;
+        let applied = self.change_pages(at, IoMode::Wait, &mut take)?;
         Ok(match applied {
             Some(Applied::Written(ticket)) => TakenRanges::Written(ticket),
             Some(Applied::Kept | Applied::WouldBlock) | None => outcome,
@@ -108,16 +108,16 @@ impl Records {
     fn at_one_moment<T>(
         &self,
         at: &RecordAt<'_>,
-        look: &mut Look<'_, T>,
+        look: &mut PagedVisitor<'_, T>,
     ) -> Result<Option<T>, StoreError> {
         for _ in 0..ATTEMPT_COUNT {
-            let Fetch::Found(record) = self.engine.get(at, Access::Wait)? else { return Ok(None) };
+            let Fetch::Found(record) = self.engine.get(at, IoMode::Wait)? else { return Ok(None) };
             if !PagedObject::is_one(&record.value) {
                 return Ok(None);
             }
             let paged = PagedObject::decode(&record.value);
             let paged = paged.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
-            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), Access::Wait);
+            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), IoMode::Wait);
             let seen = match look(&paged, &mut pages) {
                 Ok(seen) => seen,
                 Err(PageFault::Store(fault)) => return Err(fault),
@@ -132,7 +132,7 @@ impl Records {
             }
         }
         let mut seen = None;
-        self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             seen = None;
             let Some(root) = transaction.get(at)? else { return Ok(()) };
             if !PagedObject::is_one(&root.value) {
@@ -140,7 +140,7 @@ impl Records {
             }
             let paged = read_root(at, &root)?;
             let mut pages =
-                WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+                WrittenPages::new(&mut *transaction, at, paged.generation(), IoMode::Wait);
             seen = Some(look(&paged, &mut pages).map_err(|fault| fault.interrupts(at))?);
             Ok(())
         })?;

@@ -5,7 +5,7 @@ use super::{Records, encoded, read_root, should_be_divided};
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, Applied, Interrupted, RecordAt, RecordMeta};
+use quoit_store::engine::{Applied, Interrupted, IoMode, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 
 /// New form of a record in pages.
@@ -60,12 +60,12 @@ pub(super) type RootChanged = Result<NewForm, PageFault>;
 
 impl Records {
     /// Changes a record in pages; `None` if the record is not stored in pages. The change function may
-    /// be called several times; only its last call counts. With [`Access::NoWait`], reading or removing
+    /// be called several times; only its last call counts. With [`IoMode::NoWait`], reading or removing
     /// many pages, or a result that has to be divided anew, gives `WouldBlock`.
     pub(super) fn change_root(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         change: &mut RootChange<'_>,
     ) -> Result<Option<Applied>, StoreError> {
         let (mut is_paged, mut is_large) = (false, false);
@@ -82,7 +82,7 @@ impl Records {
                 NewForm::Paged(meta, paged) => pages.finish_with_root(&paged, meta),
                 NewForm::Whole(meta, value) => {
                     is_large = should_be_divided(&value);
-                    if is_large && access == Access::NoWait {
+                    if is_large && access == IoMode::NoWait {
                         return Err(Interrupted::needs_wait());
                     }
                     pages.finish()?;
@@ -108,7 +108,7 @@ impl Records {
     pub(super) fn change_pages(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         change: &mut PageChange<'_>,
     ) -> Result<Option<Applied>, StoreError> {
         self.change_root(at, access, &mut |meta, paged, pages| match change(paged, pages)? {

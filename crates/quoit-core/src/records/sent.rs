@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quoit_model::data_type::pages::{PageName, PageWalk, PagedObject};
 use quoit_model::hash::{Identity, Partition};
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Before, Decision, Fetch, Record, RecordAt, RecordPage};
+use quoit_store::engine::{BeforeImage, Decision, Fetch, IoMode, Record, RecordAt, RecordPage};
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
@@ -97,7 +97,7 @@ impl Records {
 
     /// Reads a record and decodes its root; `None` if it is not stored in pages.
     fn root_of(&self, at: &RecordAt<'_>) -> Result<Option<(Record, PagedObject)>, StoreError> {
-        let Fetch::Found(root) = self.engine.get(at, Access::Wait)? else { return Ok(None) };
+        let Fetch::Found(root) = self.engine.get(at, IoMode::Wait)? else { return Ok(None) };
         if !PagedObject::is_one(&root.value) {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl Records {
         sent: &mut SentPages,
         limit_bytes: usize,
     ) -> Result<(ChangedPages, bool), StoreError> {
-        let mut pages = ReadPages::new(&*self.engine, at, sent.paged.generation(), Access::Wait);
+        let mut pages = ReadPages::new(&*self.engine, at, sent.paged.generation(), IoMode::Wait);
         let (mut news, mut read_bytes) = (Vec::new(), 0);
         while read_bytes < limit_bytes {
             match sent.walk.next_page(&mut pages) {
@@ -163,7 +163,7 @@ impl Records {
         sent: &mut SentPages,
     ) -> Result<Option<ChangedPages>, StoreError> {
         let mut last = None;
-        self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             last = None;
             let Some(root) = transaction.get(at)? else { return Ok(()) };
             if !PagedObject::is_one(&root.value) {
@@ -172,7 +172,7 @@ impl Records {
             let paged = read_root(at, &root)?;
             let mut walk = PageWalk::new(&paged);
             let generation = paged.generation();
-            let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
+            let mut pages = WrittenPages::new(&mut *transaction, at, generation, IoMode::Wait);
             let (mut news, mut seen) = (Vec::new(), BTreeSet::new());
             loop {
                 let next = walk.next_page(&mut pages).map_err(|fault| fault.interrupts(at))?;
@@ -198,7 +198,7 @@ impl Records {
     pub(crate) fn delete(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
         let mut is_gone = true;
         let removed =
-            self.update_plain(at, Before::Front, Access::Wait, None, &mut |stored, _, _| {
+            self.update_plain(at, BeforeImage::Front, IoMode::Wait, None, &mut |stored, _, _| {
                 is_gone = planted!(RemovesChangedStrays)
                     || stored.is_none_or(|record| record.meta.digest == digest);
                 if is_gone && stored.is_some() { Decision::Remove } else { Decision::Keep }
@@ -206,7 +206,7 @@ impl Records {
         if removed.is_some() {
             return Ok(is_gone);
         }
-        self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else {
                 is_gone = true;
                 return Ok(());
@@ -218,7 +218,7 @@ impl Records {
             if PagedObject::is_one(&stored.value) {
                 let paged = read_root(at, &stored)?;
                 let generation = paged.generation();
-                let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
+                let mut pages = WrittenPages::new(&mut *transaction, at, generation, IoMode::Wait);
                 paged.remove_pages(&mut pages).map_err(|fault| fault.interrupts(at))?;
                 pages.finish()?;
             }

@@ -9,15 +9,15 @@
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
 use super::root_change::NewForm;
 use super::{COLLECTED_COUNT, Merge, Records, decoded, put_root, read_root};
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use bytes::Bytes;
 use quoit_model::data_type::CausalClock;
 use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
-use quoit_model::hash::{KeyHash, Partition, Placement};
+use quoit_model::hash::{KeyHash, Partition, PlacementHash};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_store::engine::{
-    Access, Applied, Fetch, Interrupted, KeyRange, RecordAt, RecordMeta, Ticket, Transaction,
+    Applied, Fetch, Interrupted, IoMode, KeyRange, RecordAt, RecordMeta, Ticket, Transaction,
 };
 use quoit_store::error::StoreError;
 
@@ -84,7 +84,7 @@ impl Records {
         at: &RecordAt<'_>,
         digest: u64,
     ) -> Result<NeededPages, StoreError> {
-        Ok(match self.engine.get(at, Access::Wait)? {
+        Ok(match self.engine.get(at, IoMode::Wait)? {
             Fetch::Found(stored) if stored.meta.digest == digest => NeededPages::Nothing,
             Fetch::Found(stored) if PagedObject::is_one(&stored.value) => NeededPages::Ranges,
             Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => NeededPages::All,
@@ -106,7 +106,7 @@ impl Records {
         let is_new = self.staged.lock().insert(generation);
         debug_assert!(is_new, "a generation is given to one staging");
         let noted = at_note(&staged, |note| {
-            self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+            self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
                 transaction.put(note, RecordMeta::PIECE, &staged.key)
             })
         });
@@ -127,10 +127,10 @@ impl Records {
         changes: &[(PageName, Option<Bytes>)],
     ) -> Result<(), StoreError> {
         self.assert_staged(staged);
-        let Ok(place) = Place::new(&staged.key, staged.partition) else { return Ok(()) };
+        let Ok(place) = PlacedKey::new(&staged.key, staged.partition) else { return Ok(()) };
         let at = place.at();
         for some in changes.chunks(COLLECTED_COUNT) {
-            self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
+            self.engine.transact(staged.partition, IoMode::Wait, &mut |transaction| {
                 some.iter().try_for_each(|(name, page)| {
                     let page = page.as_deref();
                     pages::put_page(transaction, &at, staged.generation, *name, page)
@@ -155,10 +155,10 @@ impl Records {
         names: impl Iterator<Item = PageName>,
     ) -> Result<(), StoreError> {
         let names: Vec<PageName> = names.collect();
-        if let Ok(place) = Place::new(&staged.key, staged.partition) {
+        if let Ok(place) = PlacedKey::new(&staged.key, staged.partition) {
             let at = place.at();
             for some in names.chunks(COLLECTED_COUNT) {
-                self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
+                self.engine.transact(staged.partition, IoMode::Wait, &mut |transaction| {
                     // An engine may report a failure although the root was written. Pages that have a
                     // root must stay.
                     if generation_of(transaction, &at)? == Some(staged.generation) {
@@ -176,7 +176,7 @@ impl Records {
     /// Removes the note of staged pages that have a root by now, or were removed.
     fn forget_staged(&self, staged: &StagedPages) -> Result<(), StoreError> {
         at_note(staged, |note| {
-            self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
+            self.engine.transact(staged.partition, IoMode::Wait, &mut |transaction| {
                 transaction.remove(note)
             })
         })?;
@@ -205,7 +205,7 @@ impl Records {
     fn clear_noted(&self, note: &Bytes) -> Result<(), StoreError> {
         let Some((partition, generation)) = read_note(note) else { return Ok(()) };
         let noted = StagedPages { key: Bytes::new(), partition, generation };
-        let fetched = at_note(&noted, |at| self.engine.get(at, Access::Wait));
+        let fetched = at_note(&noted, |at| self.engine.get(at, IoMode::Wait));
         let staged = match fetched {
             Ok(Fetch::Found(record)) => StagedPages { key: record.value, ..noted },
             Ok(Fetch::Missing | Fetch::WouldBlock) => noted,
@@ -213,7 +213,7 @@ impl Records {
             Err(StoreError::Corrupt { .. }) => noted,
             Err(fault) => return Err(fault),
         };
-        if let Ok(place) = Place::new(&staged.key, partition) {
+        if let Ok(place) = PlacedKey::new(&staged.key, partition) {
             self.collect_pages(&place.at())?;
         }
         self.forget_staged(&staged)
@@ -229,7 +229,7 @@ impl Records {
     ) -> Result<StagedOutcome, StoreError> {
         self.assert_staged(staged);
         let (Ok(place), Some((paged, clock))) =
-            (Place::new(&staged.key, staged.partition), root.read())
+            (PlacedKey::new(&staged.key, staged.partition), root.read())
         else {
             return Ok(StagedOutcome::NeedsWhole);
         };
@@ -237,7 +237,7 @@ impl Records {
         let n_val_class = root.meta.n_val_class;
         let paged = paged.with_generation(staged.generation);
         // Only this transfer writes pages of this generation.
-        let mut read = ReadPages::new(&*self.engine, &at, staged.generation, Access::Wait);
+        let mut read = ReadPages::new(&*self.engine, &at, staged.generation, IoMode::Wait);
         match paged.check_pages(&mut read) {
             Ok(()) => {}
             Err(PageFault::Form(_)) => return Ok(StagedOutcome::NeedsWhole),
@@ -247,7 +247,7 @@ impl Records {
             }
         }
         let mut outcome = Ok(RecordMeta::of(paged.object(), n_val_class));
-        let applied = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+        let applied = self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             let refused = || (around.refused)(&clock);
             outcome = unite(transaction, &at, &paged, n_val_class, &refused, around.merged)?;
             Ok(())
@@ -290,7 +290,7 @@ fn at_note<T>(staged: &StagedPages, look: impl FnOnce(&RecordAt<'_>) -> T) -> T 
     let key = BucketRef::of_pieces(NOTES).key(&name);
     let encoded = key.encoded();
     // A note is placed with its record, so its own placement is not computed.
-    let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
+    let identity = KeyHash::of_piece(&encoded, PlacementHash(0)).identity;
     look(&RecordAt { key, encoded: &encoded, identity, partition: staged.partition })
 }
 
@@ -336,7 +336,7 @@ fn unite(
         return Ok(Err(StagedOutcome::InPages));
     }
     let ours = decoded(at, &stored.value)?;
-    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), IoMode::Wait);
     let becomes = merge_staged_with_whole(paged, &ours, n_val_class, &mut pages, merged);
     let becomes = becomes.map_err(|fault| fault.interrupts(at))?;
     let Some(meta) = becomes.meta() else { return Ok(Err(StagedOutcome::Known)) };

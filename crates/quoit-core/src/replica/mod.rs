@@ -15,13 +15,13 @@ mod reaped;
 mod written;
 mod written_object;
 
-pub(crate) use crate::records::{ApplyOutcome, Joined, Joining, Replicated, SentDelta};
+pub(crate) use crate::records::{ApplyOutcome, DecodedDelta, Joined, Replicated, SentDelta};
 pub(crate) use reaped::{Reaped, clock_of, written_over};
 pub(crate) use written_object::WrittenObject;
 
 use crate::error::RequestError;
 use crate::local_node::LocalNode;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::reap_records::ReapRecords;
 use crate::records::{ArrivalDecision, MergeSteps, Records, merge};
 use crate::stored::wait_if_blocked;
@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, RecordAt, RecordMeta, RecordRef, Shown};
+use quoit_store::engine::{InPlaceRead, IoMode, RecordAt, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn fetch(
     records: &Records,
     at: &RecordAt<'_>,
     whole: bool,
-    access: Access,
+    access: IoMode,
 ) -> Result<Option<Copy>, RequestError> {
     if !whole {
         let head = records.head(at)?;
@@ -62,9 +62,9 @@ fn fetch(
         found = Some(Copy::Found(record.meta.digest, Some(record.to_bytes())));
     };
     Ok(match records.show(at, access, &mut look)? {
-        Shown::WouldBlock => None,
-        Shown::Missing => Some(Copy::Missing),
-        Shown::Found => found,
+        InPlaceRead::WouldBlock => None,
+        InPlaceRead::Missing => Some(Copy::Missing),
+        InPlaceRead::Found => found,
     })
 }
 
@@ -94,7 +94,7 @@ impl Replica {
         &self,
         at: &RecordAt<'_>,
         whole: bool,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<Copy>, RequestError> {
         fetch(&self.local.records, at, whole, access)
     }
@@ -109,11 +109,11 @@ impl Replica {
         let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let read = move || {
-            let place = Place::new(&encoded, partition)?;
-            let copy = fetch(&records, &place.at(), whole, Access::Wait)?;
+            let place = PlacedKey::new(&encoded, partition)?;
+            let copy = fetch(&records, &place.at(), whole, IoMode::Wait)?;
             Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
         };
-        blocking.aside(read)
+        blocking.on_pool(read)
     }
 
     /// Merges an object into the local copy. With `needs_ticket` the outcome carries a ticket even if the
@@ -124,7 +124,7 @@ impl Replica {
         at: &RecordAt<'_>,
         incoming: &Replicated,
         needs_ticket: bool,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
         self.merge_into_copy_of(at, incoming, needs_ticket, CopyCondition::Readable, access)
     }
@@ -136,7 +136,7 @@ impl Replica {
         incoming: &Replicated,
         needs_ticket: bool,
         own: CopyCondition,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
         let is_expired = self.is_expired(incoming.meta);
         let tombstone = if is_expired { incoming.after_expiry() } else { None };
@@ -162,7 +162,7 @@ impl Replica {
         };
         let taken = self.local.records.merge(at, incoming, needs_ticket, access, &steps)?;
         // The caller would take the object for one that is stored.
-        assert!(taken.is_some() || access == Access::NoWait, "an engine that may wait does so");
+        assert!(taken.is_some() || access == IoMode::NoWait, "an engine that may wait does so");
         debug_assert!(
             !needs_ticket || taken != Some(ApplyOutcome::Known),
             "a caller that waits for the sync has a ticket"
@@ -209,8 +209,8 @@ impl Replica {
         incoming: &Replicated,
     ) -> Result<ApplyOutcome, RequestError> {
         let take = |access| match access {
-            Access::NoWait => Ok(None),
-            Access::Wait => {
+            IoMode::NoWait => Ok(None),
+            IoMode::Wait => {
                 self.merge_into_copy_of(at, incoming, false, CopyCondition::MayBeDamaged, access)
             }
         };

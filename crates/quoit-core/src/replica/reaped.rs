@@ -16,7 +16,7 @@
 
 use super::{ApplyOutcome, Replica, Replicated, merge_rule};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::reap_records::{AddReapRecordsError, ReapRecord, ReapedTombstone};
 use crate::records::{ArrivalDecision, merge};
 use crate::stored::{decode, wait_if_blocked};
@@ -26,7 +26,9 @@ use quoit_model::clock::VersionVector;
 use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use quoit_planted::planted;
-use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Applied, BeforeImage, Decision, IoMode, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 
@@ -96,7 +98,7 @@ impl Replica {
     pub(crate) fn reaped_at(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Reaped, RequestError> {
         if self.reap_records.is_empty() || !self.may_be_reaped(at) {
             return Ok(Reaped::Nothing);
@@ -129,8 +131,8 @@ impl Replica {
         encoded: &[u8],
         partition: Partition,
     ) -> Result<Option<VersionVector>, RequestError> {
-        let place = Place::new(encoded, partition)?;
-        Ok(match self.reaped_at(&place.at(), Access::Wait)? {
+        let place = PlacedKey::new(encoded, partition)?;
+        Ok(match self.reaped_at(&place.at(), IoMode::Wait)? {
             Reaped::Tombstone(tombstone) => Some(tombstone.clock),
             Reaped::Nothing | Reaped::WouldBlock => None,
         })
@@ -146,7 +148,7 @@ impl Replica {
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
-        access: Access,
+        access: IoMode,
     ) -> Result<ArrivalDecision, RequestError> {
         Ok(match self.reaped_at(at, access)? {
             Reaped::Nothing => ArrivalDecision::AsItCame,
@@ -169,7 +171,7 @@ impl Replica {
     /// # Errors
     ///
     /// Failures to read the reap record.
-    pub(crate) fn kept_out_by(
+    pub(crate) fn covered_by(
         &self,
         at: &RecordAt<'_>,
         taken: Option<ApplyOutcome>,
@@ -177,7 +179,7 @@ impl Replica {
         if taken != Some(ApplyOutcome::Nothing) || planted!(KeepsOutSilently) {
             return Ok(None);
         }
-        Ok(self.reap_record_at(at, Access::Wait)?.flatten())
+        Ok(self.reap_record_at(at, IoMode::Wait)?.flatten())
     }
 
     /// Reads the reap record of a name, if there is one. The outer `None` means that the caller would
@@ -185,7 +187,7 @@ impl Replica {
     fn reap_record_at(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<Option<ReapRecord>>, RequestError> {
         let RecordAt { partition, identity, .. } = *at;
         Ok(match self.reap_records.get(at, access) {
@@ -268,7 +270,7 @@ impl Replica {
     /// Removes from the object that is stored under a reap record's name the versions that the tombstone
     /// has seen, and gives the rest the tombstone's version vector. Returns true if anything was written.
     fn remove_covered(&self, record: &ReapRecord) -> Result<bool, RequestError> {
-        let place = Place::new(&record.name, record.partition)?;
+        let place = PlacedKey::new(&record.name, record.partition)?;
         let at = place.at();
         if self.local.engine.head(&at)?.is_none() {
             return Ok(false);
@@ -305,7 +307,8 @@ impl Replica {
                 }
             }
         };
-        let applied = self.local.records.apply(&at, Before::Read, Access::Wait, &mut change)?;
+        let applied =
+            self.local.records.apply(&at, BeforeImage::Read, IoMode::Wait, &mut change)?;
         outcome?;
         let is_written = matches!(applied, Applied::Written(_));
         if let Some(meta) = rest_meta.filter(|meta| meta.tombstone && is_written) {

@@ -33,7 +33,7 @@ pub struct Arrival {
     /// the object is not forwarded.
     pub visited: Option<Visited>,
     /// True if the object may have arrived before, and this node may have died before it forwarded it.
-    pub may_be_again: bool,
+    pub may_be_redelivery: bool,
     /// Number of replicas that must have synced the object before the call returns.
     pub dw: Quorum,
 }
@@ -149,7 +149,7 @@ impl Replication {
             self.hook.note_change(at, props, written);
         }
         if let Some(visited) = &arrival.visited
-            && (is_news || arrival.may_be_again)
+            && (is_news || arrival.may_be_redelivery)
             && self.source_queues.is_active()
             && self.source_queues.settings().forwards
             && !planted!(ForwardsNothing)
@@ -237,7 +237,7 @@ impl Replication {
         if tombstone.clock == *clock {
             // The call does not wait: the source sends the entry again, and other entries wait for the same
             // workers.
-            let _room = self.tombstones.try_room_for(1).ok_or(RequestError::Overload)?;
+            let _room = self.tombstones.try_reserve_places(1).ok_or(RequestError::Overload)?;
             self.tombstones.reap_as_elsewhere(
                 self.local.clock.unix_us(),
                 (encoded.clone(), at.partition, tombstone.digest()),

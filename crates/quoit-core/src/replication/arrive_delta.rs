@@ -12,7 +12,7 @@ use crate::exchange::OtherClusterCopy;
 use crate::replica::ApplyOutcome;
 use crate::replica::SentDelta;
 use crate::replica::WrittenObject;
-use crate::replica::{Joined, Joining};
+use crate::replica::{DecodedDelta, Joined};
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stored::wait_if_blocked;
 use crate::topology::cost_us;
@@ -74,7 +74,7 @@ impl Replication {
         }
         let (mut own, mut is_news) = (OwnWrite::None, true);
         if receiving.is_own {
-            let joining = Joining {
+            let joining = DecodedDelta {
                 delta,
                 n_val_class: sent.n_val_class,
                 last_modified_us: sent.last_modified_us,
@@ -137,7 +137,7 @@ impl Replication {
     fn join_own(
         &self,
         receiving: &ArrivalTarget<'_>,
-        joining: &Joining,
+        joining: &DecodedDelta,
     ) -> Result<Option<(OwnWrite, bool)>, RequestError> {
         let at = &receiving.at;
         let before = self.local.records.head(at)?.map(|meta| meta.digest);

@@ -8,16 +8,16 @@
 use super::Replication;
 use crate::delivery::hand::TransferError;
 use crate::error::RequestError;
-use crate::placement::{Place, object_props, primaries, record_at};
+use crate::placement::{PlacedKey, object_props, primaries, record_at};
 use crate::replica::{ApplyOutcome, Replicated, merge_rule};
-use crate::transfer::damage::Damage;
+use crate::transfer::damage::HealOutcome;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_number::length_u32;
-use quoit_store::engine::{Access, Record, RecordMeta};
+use quoit_store::engine::{IoMode, Record, RecordMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -84,7 +84,7 @@ impl Replication {
             .transfers
             .page(partition, Identity(from), self.local.settings.page_records_max.0)
             .await?;
-        if page.damage == Damage::Open {
+        if page.damage == HealOutcome::Open {
             return Err(TransferError::Damaged { partition }.into());
         }
         let mut copied = CopiedPage { records: Vec::new(), next: page.next.map(|next| next.0) };
@@ -209,12 +209,12 @@ impl Replication {
                     merge_rule(object_props(&state, KeyRef::decode(&key)?.bucket)?)
                 };
                 let replicated = Replicated { meta: record.meta, rule, object: record.value };
-                let place = Place::new(&key, partition)?;
+                let place = PlacedKey::new(&key, partition)?;
                 let taken = replication.replica.merge_into_copy(
                     &place.at(),
                     &replicated,
                     true,
-                    Access::Wait,
+                    IoMode::Wait,
                 )?;
                 if let Some(ApplyOutcome::Written(ticket, _)) = taken {
                     last = Some(

@@ -18,9 +18,9 @@ mod conflicts;
 mod copy;
 mod difference;
 mod fetch;
-mod for_riak;
 mod operators;
 mod rebase;
+mod riak_entries;
 mod run;
 
 pub use arrive::Arrival;

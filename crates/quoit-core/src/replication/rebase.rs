@@ -2,7 +2,7 @@
 //! decided that the other cluster is right.
 
 use super::Replication;
-use crate::coordinator::put::{DeleteRequest, Deleted};
+use crate::coordinator::put::{DeleteOutcome, DeleteRequest};
 use crate::error::RequestError;
 use crate::options::Precondition;
 use bytes::Bytes;
@@ -49,9 +49,9 @@ impl Replication {
             }
             let Some(ended) = tasks.join_next().await else { return outcome };
             match ended {
-                Ok(Ok(Deleted::Done)) => outcome.deleted_count += 1,
+                Ok(Ok(DeleteOutcome::Done)) => outcome.deleted_count += 1,
                 // A client has deleted or written it in the meantime.
-                Ok(Ok(Deleted::Missing) | Err(RequestError::Unmet(_))) => {}
+                Ok(Ok(DeleteOutcome::Missing) | Err(RequestError::Unmet(_))) => {}
                 Ok(Err(fault)) => {
                     outcome.failed_count += 1;
                     outcome.fault.get_or_insert_with(|| fault.to_string());
@@ -62,7 +62,7 @@ impl Replication {
         }
     }
 
-    async fn delete_one_seen(&self, record: &RecordVersion) -> Result<Deleted, RequestError> {
+    async fn delete_one_seen(&self, record: &RecordVersion) -> Result<DeleteOutcome, RequestError> {
         let key = KeyRef::decode(&record.key)?;
         let clock = decode_context(&record.clock)?;
         let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };

@@ -32,7 +32,7 @@ impl Replication {
                 );
             }
             let queues = Arc::clone(&self.source_queues);
-            let flushed = self.local.settings.blocking.aside(move || Ok(queues.flush()?)).await;
+            let flushed = self.local.settings.blocking.on_pool(move || Ok(queues.flush()?)).await;
             match flushed {
                 Ok(()) => is_refused = false,
                 Err(fault) if !std::mem::replace(&mut is_refused, true) => {

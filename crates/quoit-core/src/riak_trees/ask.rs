@@ -6,7 +6,7 @@ use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::listing::{NodeShare, shares};
 use crate::partition_set::PartitionSet;
-use crate::topology::{Reach, Topology};
+use crate::topology::{NodeConnection, Topology};
 use crate::votes::ReplicaCount;
 use bytes::Bytes;
 use prost::Message;
@@ -149,7 +149,7 @@ impl RiakTrees {
             trees.kept.forget();
             Ok(())
         };
-        self.local.settings.blocking.aside(forget).await
+        self.local.settings.blocking.on_pool(forget).await
     }
 
     /// Figures of the trees that this node keeps.
@@ -204,13 +204,13 @@ impl RiakTrees {
     ) -> Result<Q::Told, NoAnswer> {
         let ask = question.ask(&share.partitions, topology.layout_version());
         let node = topology.node(share.node);
-        let peer = match &node.reach {
-            Reach::Own => {
+        let peer = match &node.connection {
+            NodeConnection::Own => {
                 let told = Q::ask_here(self, ask).await.map_err(NoAnswer::Node)?;
                 return told.ok_or(NoAnswer::Stale);
             }
-            Reach::Peer(peer) => Arc::clone(peer),
-            Reach::Unknown => return Err(NoAnswer::Node(RequestError::AllNodesDown)),
+            NodeConnection::Peer(peer) => Arc::clone(peer),
+            NodeConnection::Unknown => return Err(NoAnswer::Node(RequestError::AllNodesDown)),
         };
         let called = call_while_up(&peer, Q::METHOD, &ask, b"", Lane::Large, PART_TIMEOUT).await;
         match called {

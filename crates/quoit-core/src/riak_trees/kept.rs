@@ -57,7 +57,7 @@ impl KeptPart {
     }
 
     /// Frees the memory. The next pass reads these records again and writes the file.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release_memory(&mut self) {
         self.fresh = Vec::new();
         self.is_due = true;
     }

@@ -3,7 +3,7 @@
 use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::{PartName, RiakTrees};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::records::clock_of;
 use bytes::Bytes;
 use quoit_model::data_type::clock_in_riak;
@@ -45,7 +45,7 @@ impl RiakTrees {
         if let Some(compared) = self.local.engine.compared().filter(|_| part.has_fresh()) {
             self.follow_index(part, compared, name, true, &mut |_, _| {})?;
             if part.has_fresh() {
-                part.let_go();
+                part.release_memory();
                 self.kept.note_bytes(name, 0);
             }
         }
@@ -75,7 +75,7 @@ impl RiakTrees {
         }
         pass.end(part, |new_name| self.kept.put_in_place(name, new_name, generation));
         if !self.kept.note_bytes(name, part.bytes()) {
-            part.let_go();
+            part.release_memory();
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl RiakTrees {
             return Ok(records);
         }
         let is_wanted = |encoded: &[u8]| {
-            let place = Place::new(encoded, partition);
+            let place = PlacedKey::new(encoded, partition);
             place.is_ok_and(|place| tags.binary_search(&Tag::of(place.at().identity)).is_ok())
         };
         let mut from = tags.first().map(|_| Identity(0));
@@ -149,7 +149,7 @@ impl RiakTrees {
 
 /// The entry of a record; `None` if its name can't be read.
 fn leaf_of(encoded: &[u8], record: &Record, partition: Partition) -> Option<KeptLeaf> {
-    let place = Place::new(encoded, partition).ok()?;
+    let place = PlacedKey::new(encoded, partition).ok()?;
     let at = place.at();
     let entry = TreeEntry::new(at.key.bucket, at.key.key, &clock_in_riak(&clock_of(record)));
     let leaf = Leaf {

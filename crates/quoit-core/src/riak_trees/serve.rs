@@ -70,7 +70,7 @@ impl RiakTrees {
         ask: ReadTree,
     ) -> Result<Option<TreePart>, RequestError> {
         let partitions = PartitionSet::from_bytes(&ask.partitions);
-        if self.local.knows_less_of(&partitions) {
+        if self.local.lacks_records_of(&partitions) {
             return Ok(None);
         }
         let (trees, layout_version) = (Arc::clone(self), ask.layout_version);
@@ -104,7 +104,7 @@ impl RiakTrees {
         ask: ReadTreeClocks,
     ) -> Result<Option<TreeClocks>, RequestError> {
         let partitions = PartitionSet::from_bytes(&ask.partitions);
-        if self.local.knows_less_of(&partitions) {
+        if self.local.lacks_records_of(&partitions) {
             return Ok(None);
         }
         let (trees, layout_version) = (Arc::clone(self), ask.layout_version);

@@ -4,9 +4,9 @@
 //! stores the sums; figures of the last minute are the difference of two samples.
 
 mod data_types;
+mod long_requests;
 mod recorder;
 mod times;
-mod under_way;
 
 use crate::error::RequestError;
 use parking_lot::Mutex;
@@ -22,10 +22,10 @@ use std::time::Duration;
 
 pub(crate) use data_types::DataTypeStats;
 pub use data_types::{DataTypeCounter, DataTypeDistribution, DataTypeSnapshot};
+pub use long_requests::LongRequest;
+pub(crate) use long_requests::LongRequestGuard;
 pub use recorder::{Cumulative, LatencySummary};
 pub(crate) use times::HistogramSnapshot;
-pub use under_way::LongRequest;
-pub(crate) use under_way::UnderWay;
 
 /// Number of shards. Threads beyond this number share shards.
 const SHARD_COUNT: usize = 16;
@@ -179,7 +179,7 @@ pub struct Stats {
     data_types: DataTypeStats,
     /// Counts of index changes that the engine reported at the last call.
     index_activity: Mutex<IndexActivity>,
-    active: under_way::RequestsUnderWay,
+    active: long_requests::LongRequestCounts,
 }
 
 /// Figures at one moment.
@@ -192,7 +192,7 @@ impl Default for Stats {
             samples: Samples::default(),
             data_types: DataTypeStats::default(),
             index_activity: Mutex::default(),
-            active: under_way::RequestsUnderWay::default(),
+            active: long_requests::LongRequestCounts::default(),
         }
     }
 }

@@ -10,8 +10,8 @@ impl ReplicatedStore {
     /// First step of storing a batch of objects that were made elsewhere. On a node that is alone, writes
     /// together all those under whose names nothing is stored yet. Leaves the others to the caller. Yields to
     /// other tasks in between.
-    pub async fn begin_given(&self, objects: Vec<ImportedObject>) -> BegunBatch {
-        self.coordinator.begin_given(objects).await
+    pub async fn begin_import(&self, objects: Vec<ImportedObject>) -> BegunBatch {
+        self.coordinator.begin_import(objects).await
     }
 
     /// Waits until the objects of a batch are synced to disk.
@@ -19,8 +19,8 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// [`RequestError::Timeout`], or a failure of the disk. The objects may still be stored.
-    pub async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
-        self.coordinator.finish_given(pending).await
+    pub async fn finish_import(&self, pending: &PendingBatch) -> Result<(), RequestError> {
+        self.coordinator.finish_import(pending).await
     }
 
     /// Merges an object that was made elsewhere with the stored one, as a put of
@@ -31,11 +31,11 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// As for [`ReplicatedStore::put`].
-    pub fn put_given_in_place(
+    pub fn put_imported_in_place(
         &self,
         key: KeyRef<'_>,
         object: Object,
     ) -> Result<ImportedInPlace, RequestError> {
-        self.coordinator.put_given_in_place(key, object)
+        self.coordinator.put_imported_in_place(key, object)
     }
 }

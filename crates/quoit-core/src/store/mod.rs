@@ -162,8 +162,11 @@ impl ReplicatedStore {
     }
 
     /// Sets the function that measures the disk of the data. Later calls have no effect.
-    pub fn set_room_of_disk(&self, ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static) {
-        self.local.set_room_of_disk(ask);
+    pub fn set_disk_space_probe(
+        &self,
+        ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
+    ) {
+        self.local.set_disk_space_probe(ask);
     }
 
     /// Free and total bytes of the disk that holds the data; `None` if they are not known. Costs a system

@@ -2,7 +2,7 @@
 
 use super::ReplicatedStore;
 use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamOutcome};
-use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest};
+use crate::coordinator::put::{DeleteOutcome, DeleteRequest, PutRequest};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use quoit_model::data_type::{Answer, Question};
@@ -61,7 +61,7 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// As for [`ReplicatedStore::put`].
-    pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
+    pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<DeleteOutcome, RequestError> {
         self.coordinator.delete(&request).await
     }
 

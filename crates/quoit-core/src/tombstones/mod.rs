@@ -45,7 +45,7 @@ pub(crate) struct NotedTombstone {
     /// queue.
     pub(crate) is_wanted: bool,
     /// True if another cluster has reaped it. The reap is then not queued for other clusters again.
-    pub(crate) is_told: bool,
+    pub(crate) is_reaped_elsewhere: bool,
 }
 
 /// Queued tombstones in the order in which they are due.
@@ -76,12 +76,12 @@ impl TombstoneQueue {
 }
 
 /// Reserved places in the queue. They are freed when this is dropped.
-pub(crate) struct ReservedRoom {
+pub(crate) struct TombstoneReservation {
     tombstones: Arc<NotedTombstones>,
     count: usize,
 }
 
-impl Drop for ReservedRoom {
+impl Drop for TombstoneReservation {
     fn drop(&mut self) {
         self.tombstones.queue.lock().reserved_count -= self.count;
     }
@@ -126,7 +126,7 @@ impl NotedTombstones {
             digest,
             is_left_behind: false,
             is_wanted: false,
-            is_told: false,
+            is_reaped_elsewhere: false,
         });
     }
 
@@ -146,13 +146,16 @@ impl NotedTombstones {
     }
 
     /// Reserves places for this many tombstones; `None` if the queue does not have them.
-    pub(crate) fn try_room_for(self: &Arc<Self>, count: usize) -> Option<ReservedRoom> {
+    pub(crate) fn try_reserve_places(
+        self: &Arc<Self>,
+        count: usize,
+    ) -> Option<TombstoneReservation> {
         let mut queue = self.queue.lock();
         if !queue.has_room_for(count) {
             return None;
         }
         queue.reserved_count += count;
-        Some(ReservedRoom { tombstones: Arc::clone(self), count })
+        Some(TombstoneReservation { tombstones: Arc::clone(self), count })
     }
 
     /// Waits until the queue has places for this many tombstones, and reserves them.
@@ -160,13 +163,13 @@ impl NotedTombstones {
     /// # Errors
     ///
     /// `Overload` if the queued tombstones are not reaped soon, for example because a primary is down.
-    pub(crate) async fn room_for(
+    pub(crate) async fn reserve_places(
         self: &Arc<Self>,
         count: usize,
-    ) -> Result<ReservedRoom, RequestError> {
+    ) -> Result<TombstoneReservation, RequestError> {
         let end = Instant::now() + ROOM_PATIENCE;
         loop {
-            if let Some(room) = self.try_room_for(count) {
+            if let Some(room) = self.try_reserve_places(count) {
                 return Ok(room);
             }
             if Instant::now() >= end {
@@ -233,7 +236,7 @@ impl NotedTombstones {
 fn wanted(
     due_us: u64,
     (encoded, partition, digest): (Bytes, Partition, u64),
-    is_told: bool,
+    is_reaped_elsewhere: bool,
 ) -> NotedTombstone {
     NotedTombstone {
         due_us,
@@ -242,7 +245,7 @@ fn wanted(
         digest,
         is_left_behind: true,
         is_wanted: true,
-        is_told,
+        is_reaped_elsewhere,
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) const LEFT_BEHIND_US: u64 = 600_000_000;
 
 /// The position where a page begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ScanPlace {
+pub(crate) struct ScanPosition {
     pub(crate) partition: Partition,
     pub(crate) identity: Identity,
 }
@@ -26,7 +26,7 @@ pub(crate) enum ScanStep {
     /// A new scan begins. It will find queued tombstones again.
     Begin,
     /// Read the page that begins here.
-    Read(ScanPlace),
+    Read(ScanPosition),
 }
 
 /// Progress of the scan, and whether another one is needed.
@@ -34,7 +34,7 @@ pub(crate) enum ScanStep {
 pub(crate) struct TombstoneScan {
     is_needed: bool,
     /// Position where the present scan continues; `None` if no scan is under way.
-    place: Option<ScanPlace>,
+    place: Option<ScanPosition>,
     /// Time of the next regular scan, in microseconds of the monotonic clock.
     due_us: u64,
 }
@@ -61,7 +61,7 @@ impl TombstoneScan {
             Some(place) if queue_count + SCAN_PAGE <= QUEUE_COUNT_MAX => ScanStep::Read(place),
             None if self.is_needed && queue_count <= QUEUE_COUNT_MAX / 2 => {
                 self.is_needed = false;
-                self.place = Some(ScanPlace { partition: Partition(0), identity: Identity(0) });
+                self.place = Some(ScanPosition { partition: Partition(0), identity: Identity(0) });
                 ScanStep::Begin
             }
             Some(_) | None => ScanStep::Wait,
@@ -72,16 +72,16 @@ impl TombstoneScan {
     /// is one.
     pub(crate) fn has_read(
         &mut self,
-        page: ScanPlace,
+        page: ScanPosition,
         next: Option<Identity>,
         ring_size: RingSize,
     ) {
         let partition = page.partition;
         self.place = match next {
-            Some(identity) => Some(ScanPlace { partition, identity }),
+            Some(identity) => Some(ScanPosition { partition, identity }),
             None if partition.0 + 1 < ring_size.get() => {
                 let partition = Partition(partition.0 + 1);
-                Some(ScanPlace { partition, identity: Identity(0) })
+                Some(ScanPosition { partition, identity: Identity(0) })
             }
             None => None,
         };
@@ -137,13 +137,13 @@ mod tests {
             if number == 3 {
                 scan.need();
             }
-            let place = ScanPlace { partition: Partition(number), identity: Identity(0) };
+            let place = ScanPosition { partition: Partition(number), identity: Identity(0) };
             assert_eq!(scan.step(1, 0), ScanStep::Read(place));
             scan.has_read(place, None, ring_size);
         }
         assert_eq!(scan.step(1, 0), ScanStep::Begin);
         for number in 0..8 {
-            let place = ScanPlace { partition: Partition(number), identity: Identity(0) };
+            let place = ScanPosition { partition: Partition(number), identity: Identity(0) };
             scan.has_read(place, None, ring_size);
         }
         assert_eq!(scan.step(1, 0), ScanStep::Wait);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use quoit_model::key::BucketRef;
 
 const PARTITION: Partition = Partition(3);
@@ -15,7 +15,7 @@ fn names(taken: &[NotedTombstone]) -> Vec<Bytes> {
 /// Queues a tombstone as a write does.
 fn note(tombstones: &NotedTombstones, key: &str, now_us: u64) {
     let encoded = name(key);
-    let place = Place::new(&encoded, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("a good name");
     tombstones.note(now_us, DeleteMode::Immediate, &place.at(), 1);
 }
 
@@ -59,9 +59,9 @@ fn tombstones_that_are_put_back_stay_when_the_queue_has_filled_up_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn room_that_is_reserved_is_taken_by_nobody_else() {
     let tombstones = Arc::new(NotedTombstones::new(1));
-    let room = tombstones.room_for(QUEUE_COUNT_MAX).await.expect("an empty queue has room");
+    let room = tombstones.reserve_places(QUEUE_COUNT_MAX).await.expect("an empty queue has room");
     note(&tombstones, "key", 1);
-    let other = tombstones.room_for(1).await;
+    let other = tombstones.reserve_places(1).await;
     assert!(matches!(other, Err(RequestError::Overload)));
     want(&tombstones, 1, 2);
     assert_eq!(names(&tombstones.take_due(1)), ["0", "1"].map(name));

@@ -8,12 +8,12 @@
 
 use super::Transfers;
 use super::copies::NewCopy;
-use super::damage::Damage;
+use super::damage::HealOutcome;
 use super::strays::next_count;
 use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{Kind, ProgressReport};
 use crate::exchange::{CommonClasses, ComparedClasses};
-use crate::placement::{Place, n_val_of, primaries};
+use crate::placement::{PlacedKey, n_val_of, primaries};
 use bytes::Bytes;
 use quoit_cluster::{Peer, State};
 use quoit_model::hash::{Identity, Partition};
@@ -122,11 +122,11 @@ impl Transfers {
         let read = move || Ok(transfers.local.records.tagged(partition, &these)?);
         let mut records = self.local.settings.blocking.behind(read).await?;
         let tag_of =
-            |key: &Bytes| Place::new(key, partition).ok().map(|at| Tag::of(at.at().identity));
+            |key: &Bytes| PlacedKey::new(key, partition).ok().map(|at| Tag::of(at.at().identity));
         let found: BTreeSet<Tag> = records.iter().filter_map(|(key, _)| tag_of(key)).collect();
         for tag in tags.into_iter().filter(|tag| !found.contains(tag)) {
             let page = self.page(partition, tag.identity_min(), 1).await?;
-            if page.damage == Damage::Open {
+            if page.damage == HealOutcome::Open {
                 return Err(TransferError::Damaged { partition });
             }
             let healed = page.records.into_iter().filter(|(key, _)| tag_of(key) == Some(tag));

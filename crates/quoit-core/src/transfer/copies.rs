@@ -17,7 +17,7 @@
 //! until then.
 
 use super::Transfers;
-use super::damage::Damage;
+use super::damage::HealOutcome;
 use super::sources::{replaces_lost, sources, sources_after_loss};
 use super::strays::is_there;
 use crate::delivery::hand::{ANSWER_TIMEOUT, TransferError};
@@ -139,7 +139,7 @@ impl Transfers {
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(copy.partition, identity, count).await?;
-            if page.damage == Damage::Open {
+            if page.damage == HealOutcome::Open {
                 return Err(TransferError::Damaged { partition: copy.partition });
             }
             count = page.next_count(page_records_max);

@@ -5,7 +5,7 @@
 //! asked, the node does not report.
 
 use super::Transfers;
-use crate::exchange::Unhealed;
+use crate::exchange::UnhealedRecords;
 use crate::placement::n_vals;
 use crate::placement::primaries;
 use quoit_model::hash::Partition;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Outcome of healing the damaged records of a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Damage {
+pub(crate) enum HealOutcome {
     /// There were none, or all are healed.
     Healed,
     /// All other replicas answered, and some of the records are on no other replica.
@@ -29,7 +29,7 @@ impl Transfers {
         self: &Arc<Self>,
         partition: Partition,
         damaged: Vec<Tag>,
-    ) -> Damage {
+    ) -> HealOutcome {
         let state = self.local.state();
         let (_, n_val_max) = n_vals(&state);
         let mut others = primaries(&state, partition, n_val_max);
@@ -38,7 +38,7 @@ impl Transfers {
         let damaged_count = damaged.len();
         let unhealed =
             self.anti_entropy.heal_tags(partition, damaged.into_iter().collect(), &others).await;
-        let Unhealed { tags, all_answered } = unhealed;
+        let UnhealedRecords { tags, all_answered } = unhealed;
         tracing::warn!(
             partition = partition.0,
             damaged_count,
@@ -46,9 +46,9 @@ impl Transfers {
             "a walk through a partition came upon damaged records"
         );
         match (tags.is_empty(), all_answered) {
-            (true, _) => Damage::Healed,
-            (false, true) => Damage::Nowhere,
-            (false, false) => Damage::Open,
+            (true, _) => HealOutcome::Healed,
+            (false, true) => HealOutcome::Nowhere,
+            (false, false) => HealOutcome::Open,
         }
     }
 }

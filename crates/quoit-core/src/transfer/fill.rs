@@ -19,7 +19,7 @@
 
 use super::Transfers;
 use super::copies::REAPED_PER_RECORD;
-use super::damage::Damage;
+use super::damage::HealOutcome;
 use crate::delivery::hand::TransferError;
 use crate::delivery::progress::Kind;
 use crate::placement::primaries;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Fills {
     /// Version of the latest raise that `left` covers; 0 if there was no raise.
-    raised_at: u64,
+    n_val_raised_at: u64,
     /// Partitions that are not handed over yet.
     left: BTreeSet<Partition>,
     /// Version up to which this node has handed over everything that raises demanded.
@@ -47,18 +47,18 @@ pub(super) struct Fills {
 
 impl Fills {
     /// Begins to hand over what was raised up to a version of the state, unless it has begun already.
-    fn begin(&mut self, raised_at: u64, left: BTreeSet<Partition>) {
-        if raised_at > self.raised_at {
-            *self = Self { raised_at, left, ..*self };
+    fn begin(&mut self, n_val_raised_at: u64, left: BTreeSet<Partition>) {
+        if n_val_raised_at > self.n_val_raised_at {
+            *self = Self { n_val_raised_at, left, ..*self };
             self.settle();
             self.check();
         }
     }
 
-    /// Notes that a partition was handed over. `raised_at` is the version by which its walk began; a walk
+    /// Notes that a partition was handed over. `n_val_raised_at` is the version by which its walk began; a walk
     /// by an older version does not count.
-    fn end(&mut self, raised_at: u64, partition: Partition) {
-        if raised_at == self.raised_at {
+    fn end(&mut self, n_val_raised_at: u64, partition: Partition) {
+        if n_val_raised_at == self.n_val_raised_at {
             self.left.remove(&partition);
             self.settle();
             self.check();
@@ -68,16 +68,16 @@ impl Fills {
     /// Notes a raise as filled when no partition is left.
     fn settle(&mut self) {
         if self.left.is_empty() {
-            self.filled = self.raised_at;
+            self.filled = self.n_val_raised_at;
         }
     }
 
     /// Checks in debug builds that a raise is reported as filled exactly when no partition is left.
     fn check(&self) {
-        debug_assert!(self.filled <= self.raised_at, "only a raise that has begun is filled");
+        debug_assert!(self.filled <= self.n_val_raised_at, "only a raise that has begun is filled");
         debug_assert_eq!(
             self.left.is_empty(),
-            self.filled == self.raised_at,
+            self.filled == self.n_val_raised_at,
             "a raise is filled when no partition is left"
         );
     }
@@ -87,18 +87,18 @@ impl Transfers {
     /// Returns the partitions that this node still has to walk through, once all members write to the
     /// added primaries.
     pub(super) async fn fills(self: &Arc<Self>, state: &Arc<State>) -> Vec<Partition> {
-        let raised_at = state.raised_at();
-        if raised_at == 0 || !(state.all_know_raises() || planted!(FillsEarly)) {
+        let n_val_raised_at = state.n_val_raised_at();
+        if n_val_raised_at == 0 || !(state.all_know_raises() || planted!(FillsEarly)) {
             return Vec::new();
         }
-        if self.fills.lock().raised_at < raised_at {
+        if self.fills.lock().n_val_raised_at < n_val_raised_at {
             let (transfers, raised) = (Arc::clone(self), Arc::clone(state));
             let has_some = move || Ok(transfers.has_some_of_raised(&raised)?);
             match self.local.settings.blocking.behind(has_some).await {
                 Ok(has_some) => {
                     let all = state.layouts().newest().partitions();
                     let left = all.filter(|_| has_some).collect();
-                    self.fills.lock().begin(raised_at, left);
+                    self.fills.lock().begin(n_val_raised_at, left);
                     self.wanted.notify_one();
                 }
                 Err(fault) => tracing::debug!(%fault, "copies can't be filled at present"),
@@ -126,10 +126,10 @@ impl Transfers {
     /// Reports to the control plane the raises that this node knows, and those for which it has handed
     /// over everything.
     pub(super) async fn report_fills(&self, state: &State) {
-        let raised_at = state.raised_at();
-        let filled = self.fills.lock().filled.min(raised_at);
-        let report = RaiseReport { known: raised_at, filled };
-        if raised_at == 0 || state.has_told_raises(state.node_id(), report) {
+        let n_val_raised_at = state.n_val_raised_at();
+        let filled = self.fills.lock().filled.min(n_val_raised_at);
+        let report = RaiseReport { known: n_val_raised_at, filled };
+        if n_val_raised_at == 0 || state.has_reported_raises(state.node_id(), report) {
             return;
         }
         if let Err(fault) = self.local.control.report_raises(report).await {
@@ -139,14 +139,14 @@ impl Transfers {
 
     /// Walks through a partition and hands its records, then its reap records, to the added primaries.
     pub(super) async fn fill(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
-        let raised_at = self.fills.lock().raised_at;
+        let n_val_raised_at = self.fills.lock().n_val_raised_at;
         let mut report = None;
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
-            if page.damage == Damage::Open {
+            if page.damage == HealOutcome::Open {
                 return Err(TransferError::Damaged { partition });
             }
             count = page.next_count(page_records_max);
@@ -177,7 +177,7 @@ impl Transfers {
         // Reap records come after the records. If a tombstone is reaped meanwhile, the receiver thus gets
         // the tombstone or its reap record.
         self.fill_reaped(partition).await?;
-        self.fills.lock().end(raised_at, partition);
+        self.fills.lock().end(n_val_raised_at, partition);
         self.wanted.notify_one();
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Transfers {
     fn added_peer(&self, node: NodeId) -> Result<Arc<Peer>, TransferError> {
         self.local.reachable(node).ok_or_else(|| {
             let state = self.local.control.read();
-            TransferError::Away { to: state.members().name_of(node).to_string().into() }
+            TransferError::Unreachable { to: state.members().name_of(node).to_string().into() }
         })
     }
 

@@ -11,11 +11,11 @@
 //! which did not have the write.
 
 use super::Transfers;
-use super::damage::Damage;
+use super::damage::HealOutcome;
 use super::strays::PAGE_BYTES;
 use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{Kind, ProgressReport};
-use crate::placement::{Place, n_val_of, primaries};
+use crate::placement::{PlacedKey, n_val_of, primaries};
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
@@ -147,7 +147,7 @@ impl Transfers {
                         damaged.push(identity);
                     }
                     for (key, record) in page.entries {
-                        let place = Place::new(&key, partition);
+                        let place = PlacedKey::new(&key, partition);
                         if place.is_ok_and(|place| place.at().identity == identity) {
                             size_bytes += record.value.len();
                             records.push((key, record));
@@ -181,7 +181,7 @@ impl Transfers {
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
-            if page.damage == Damage::Open {
+            if page.damage == HealOutcome::Open {
                 return Err(TransferError::Damaged { partition });
             }
             count = page.next_count(page_records_max);
@@ -211,7 +211,7 @@ impl Transfers {
                 home.push(record);
                 continue;
             }
-            let Ok(place) = Place::new(&record.0, partition) else { continue };
+            let Ok(place) = PlacedKey::new(&record.0, partition) else { continue };
             let reference = (partition, place.at().identity);
             let newest_primaries = newest_primaries(&state, partition, n_val);
             newest_primaries.into_iter().for_each(|to| self.hints.note(to, reference));

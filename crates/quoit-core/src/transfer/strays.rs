@@ -18,11 +18,11 @@
 //! their other primaries, which may not have them.
 
 use super::Transfers;
-use super::damage::Damage;
+use super::damage::HealOutcome;
 use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{Kind, ProgressReport};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::placement::{n_val_of, primaries};
 use crate::records::size_of;
 use crate::suspects::WalkResult;
@@ -46,7 +46,7 @@ pub(crate) struct Page {
     pub(crate) next: Option<Identity>,
     /// Outcome of healing the damaged records of this stretch. Records that stay damaged are not in
     /// `records`.
-    pub(crate) damage: Damage,
+    pub(crate) damage: HealOutcome,
     /// Time that reading the page took. The walk rests in proportion to it (as transfers yield to
     /// requests) only after the records are handed over: records that wait are likely to be written again
     /// meanwhile.
@@ -87,7 +87,7 @@ impl Transfers {
             count = page.next_count(page_records_max);
             let destinations = self.destinations(partition, &page.records, shares);
             for home in &destinations {
-                if let Destination::Away { missing } = home {
+                if let Destination::Unreachable { missing } = home {
                     walked = walked.and(match missing.is_empty() {
                         true => WalkResult::Unfinished,
                         false => WalkResult::WaitsFor(missing.clone()),
@@ -97,7 +97,7 @@ impl Transfers {
             // A damaged record that no other node has is lost, and must not hold up a new primary. It
             // does hold up a walk for strays: this node has the only copy, and may still be able to read
             // it later.
-            if page.damage == Damage::Open || page.damage == Damage::Nowhere && !shares {
+            if page.damage == HealOutcome::Open || page.damage == HealOutcome::Nowhere && !shares {
                 walked = WalkResult::Unfinished;
             }
             if destinations
@@ -186,7 +186,7 @@ impl Transfers {
         self.local.dots.give_away(partition)?;
         let mut all_went = true;
         for (key, digest) in leaving {
-            let Ok(place) = Place::new(key, partition) else { continue };
+            let Ok(place) = PlacedKey::new(key, partition) else { continue };
             let state = self.local.control.read();
             let n_val = n_val_of(&state, key);
             let is_own = |n_val| {
@@ -215,7 +215,7 @@ impl Transfers {
         let fold = move || Ok(transfers.local.records.fold(partition, from, count)?);
         let began = Instant::now();
         let mut page = self.local.settings.blocking.behind(fold.clone()).await?;
-        let mut damage = Damage::Healed;
+        let mut damage = HealOutcome::Healed;
         if !page.damaged.is_empty() && !planted!(PassesOverDamage) {
             damage = self.heal_walked(partition, page.damaged).await;
             // Read again, with the healed records.
@@ -260,7 +260,7 @@ impl Transfers {
                 let count = if planted!(HandsToOnePrimary) { 1 } else { nodes.len() };
                 Destination::At { nodes: nodes.into_iter().take(count).collect(), stays }
             }
-            false => Destination::Away { missing },
+            false => Destination::Unreachable { missing },
         }
     }
 }
@@ -272,14 +272,14 @@ enum Destination {
     At { nodes: Vec<NodeId>, stays: bool },
     /// Some can't be reached now: those in `missing`. If `missing` is empty, the nodes are not known,
     /// because the bucket type is not known or no primary is a member.
-    Away { missing: BTreeSet<NodeId> },
+    Unreachable { missing: BTreeSet<NodeId> },
 }
 
 impl Destination {
     /// The home of a record whose bucket type this node does not know yet, or whose primaries have all
     /// been removed.
     const fn unknown() -> Self {
-        Self::Away { missing: BTreeSet::new() }
+        Self::Unreachable { missing: BTreeSet::new() }
     }
 }
 

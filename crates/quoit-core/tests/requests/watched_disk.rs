@@ -89,7 +89,7 @@ impl<W: FileWatch> Disk for WatchedDisk<W> {
         self.disk.lock()
     }
 
-    fn room_bytes(&self) -> Option<u64> {
+    fn available_bytes(&self) -> Option<u64> {
         None
     }
 

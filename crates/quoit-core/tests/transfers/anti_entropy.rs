@@ -144,7 +144,7 @@ async fn one_exchange_makes_siblings_of_concurrent_values_on_both_sides() {
     let is_everywhere = |at| cluster.holders_of(at).len() == 2;
     cluster.until("both have both", || is_everywhere(place) && is_everywhere(other)).await;
     let two = cluster.record(2, other).expect("it is stored");
-    cluster.find_again_at(2, place, &two);
+    cluster.restore_removed_at(2, place, &two);
     cluster.store(1).anti_entropy().request_exchange(&[cluster.partition_of(place)]);
     cluster.pass(ROUND).await;
     for number in [1, 2] {

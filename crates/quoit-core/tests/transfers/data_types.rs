@@ -63,7 +63,7 @@ async fn no_event_is_made_twice_when_a_copy_was_given_away_and_comes_back_older_
     cluster.commit(1).await;
     cluster.until_moved(1, 0).await;
     // As from a replica that lacks the last event.
-    cluster.find_again_at(1, key, &older[given_away]);
+    cluster.restore_removed_at(1, key, &older[given_away]);
     count_up(&cluster, 1, key).await;
     let after = events(&cluster, 1, key);
     let of_before = after.iter().find(|(actor, _)| *actor == before[0].0).expect("it is known");

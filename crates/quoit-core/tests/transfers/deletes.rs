@@ -92,7 +92,7 @@ async fn check_third_forgets(cluster: &mut TestCluster, records: &[Record]) {
     assert_eq!(left(cluster, COUNT), 0);
     cluster.kill(3);
     for (index, record) in records.iter().enumerate() {
-        cluster.find_again(3, &name(index), record);
+        cluster.restore_removed(3, &name(index), record);
     }
     cluster.start(3).await;
     assert_eq!(left(cluster, COUNT), COUNT);
@@ -137,7 +137,7 @@ async fn a_tombstone_of_which_a_primary_has_an_older_one_is_reaped() {
     for number in 1..=3 {
         assert_ne!(cluster.record(number, key(&name)).expect("deleted again").meta, older.meta);
     }
-    cluster.find_again(3, &name, &older);
+    cluster.restore_removed(3, &name, &older);
     assert_eq!(left(&cluster, 1), 1);
     cluster.pass(Duration::from_secs(40)).await;
     assert_eq!(left(&cluster, 1), 0);

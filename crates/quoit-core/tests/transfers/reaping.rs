@@ -156,7 +156,7 @@ async fn leave_strays_on_a_node_that_goes_away(cluster: &mut TestCluster) -> u8 
         cluster.put(1, name, "value").await;
         let holder = cluster.primaries(1, name).first().expect("there are three").0[0];
         let record = cluster.record(holder, key(name)).expect("a primary has it");
-        cluster.find_again(away, name, &record);
+        cluster.restore_removed(away, name, &record);
     }
     cluster.kill(away);
     cluster.until("the death is seen", || !cluster.control(1).is_reachable(id(away))).await;
@@ -203,7 +203,7 @@ async fn what_a_member_brings_back_that_was_away_when_it_was_reaped_stays_delete
     let only = only.filter(|name| !cluster.primaries(1, name).contains(&id(away)));
     let only = only.take(1).next().expect("some name has other primaries");
     let lent = cluster.record(away, key(&name(old[0]))).expect("the member has it");
-    cluster.find_again(away, &only, &lent);
+    cluster.restore_removed(away, &only, &lent);
     cluster.start(away).await;
     let is_settled = |cluster: &TestCluster| old.iter().all(|index| !is_old(cluster, index));
     cluster.until("the strays are handed over", || is_settled(&cluster)).await;
@@ -307,7 +307,7 @@ async fn a_tombstone_that_is_left_beside_a_reap_record_is_reaped_when_it_is_due(
     let cluster = TestCluster::joined(3).await;
     let layout_version = cluster.control(1).read().layouts().newest().version();
     for number in 1..=3 {
-        cluster.find_again(number, "k", &stored);
+        cluster.restore_removed(number, "k", &stored);
     }
     for (from, to) in [(1, 2), (2, 3), (3, 1)] {
         let (partition, digest) = (u32::from(partition.0), reaped.meta.digest);
@@ -343,7 +343,7 @@ async fn what_taken_reap_records_cover_does_not_come_back_after_a_power_cut() {
     let records: Vec<Tombstone> = tombstones.collect();
     assert_eq!(records.len(), COUNT, "none is reaped yet");
     for (index, value) in values.iter().enumerate() {
-        cluster.find_again(2, &name(index), value);
+        cluster.restore_removed(2, &name(index), value);
     }
     cluster.sync(2);
     let layout_version = cluster.control(1).read().layouts().newest().version();

@@ -1,7 +1,7 @@
 //! Opens the Bitcask engine.
 
-use super::watch::OPENING;
-use super::{EnginePlace, durability, interval_us, sync_interval_us};
+use super::opening_progress::OPENING;
+use super::{EngineDirectory, durability, interval_us, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit_config::Settings;
 use quoit_model::hash::RingSize;
@@ -11,7 +11,7 @@ use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSet
 use std::sync::Arc;
 
 pub(super) fn open(
-    place: &EnginePlace<'_>,
+    place: &EngineDirectory<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedStore> {
@@ -95,7 +95,9 @@ pub(super) mod tests {
     use quoit_model::hash::{KeyHash, PlacementRule};
     use quoit_model::key::BucketRef;
     use quoit_seam::SystemClock;
-    use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
+    use quoit_store::engine::{
+        BeforeImage, Decision, Engine, IoMode, RecordAt, RecordMeta, RecordRef,
+    };
     use std::path::Path;
 
     /// Writes a record of 500 bytes, for the default number of partitions.
@@ -113,7 +115,7 @@ pub(super) mod tests {
             out.extend_from_slice(&[7; 500]);
             Decision::Put(RecordMeta::default())
         };
-        engine.update(&at, Before::Skip, Access::Wait, write).unwrap();
+        engine.update(&at, BeforeImage::Skip, IoMode::Wait, write).unwrap();
     }
 
     /// Damages the first record of each segment of a closed store, so that the next start finds the damage.
@@ -144,7 +146,7 @@ pub(super) mod tests {
         let has_replicas = false;
         let path = directory.path();
         let place =
-            EnginePlace { directory: path, ring_size, is_expected, has_replicas, last_opening };
+            EngineDirectory { directory: path, ring_size, is_expected, has_replicas, last_opening };
         let reopen = || open(&place, &clock, &settings).unwrap();
         let opened = reopen();
         put(&*opened.engine, b"key");

@@ -1,6 +1,6 @@
 //! Creates the memory engine.
 
-use super::NotedEngine;
+use super::EngineWithNote;
 use anyhow::{Context, Result};
 use quoit_config::Settings;
 use quoit_model::hash::RingSize;
@@ -14,7 +14,7 @@ pub(super) fn open(
     forgets: bool,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<NotedEngine> {
+) -> Result<EngineWithNote> {
     let engine = engine(ring_size, clock, settings);
     let entropy = getrandom::u64().context("asking for random bytes")?;
     let loss = forgets.then(forgotten);

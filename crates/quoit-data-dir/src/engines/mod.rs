@@ -5,9 +5,9 @@ mod convert;
 mod directory;
 mod memory;
 mod multi;
+mod opening_progress;
 mod ordered;
 mod salvage;
-mod watch;
 
 pub use convert::{ConversionPlan, Converted, free_bytes};
 pub use salvage::{DamagedStore, is_in_cluster, remedy};
@@ -33,7 +33,7 @@ use std::time::Duration;
 const INTERVAL_US_MAX: u64 = u64::MAX >> 2;
 
 /// An opened engine, and a note for the operator about how it was opened.
-pub(crate) type NotedEngine = (NodeEngine, String);
+pub(crate) type EngineWithNote = (NodeEngine, String);
 
 /// Opens the configured engine, or creates it in its directory.
 pub(crate) fn open(
@@ -42,7 +42,7 @@ pub(crate) fn open(
     control: &Arc<ControlPlane>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
-) -> Result<NotedEngine> {
+) -> Result<EngineWithNote> {
     let storage = settings.storage();
     let ring_size = control.ring_size();
     convert::refuse_converting(data_dir)?;
@@ -59,7 +59,7 @@ pub(crate) fn open(
         _ => {
             let (name, is_expected) = (storage.name(), !is_new_node);
             let has_replicas = is_in_cluster(control);
-            let place = EnginePlace {
+            let place = EngineDirectory {
                 directory: &directory,
                 ring_size,
                 is_expected,
@@ -91,7 +91,7 @@ pub(crate) fn open(
 
 /// Directory and expected state of an engine.
 #[derive(Clone, Copy)]
-struct EnginePlace<'p> {
+struct EngineDirectory<'p> {
     directory: &'p Path,
     ring_size: RingSize,
     /// True if the store is known to have existed before.
@@ -107,14 +107,14 @@ struct EnginePlace<'p> {
 fn open_noted(
     storage: Storage,
     name: &str,
-    place: EnginePlace<'_>,
+    place: EngineDirectory<'_>,
     control: &ControlPlane,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedStore> {
     quoit_node::open_noted(control, name, |last_opening| {
         salvage::refuse_unfinished(place.directory, control)?;
-        open_one(storage, &EnginePlace { last_opening, ..place }, clock, settings)
+        open_one(storage, &EngineDirectory { last_opening, ..place }, clock, settings)
             .map_err(|error| salvage::with_remedy(error, place.directory, control))
     })
 }
@@ -122,7 +122,7 @@ fn open_noted(
 /// Opens one engine that stores its data in a directory.
 fn open_one(
     storage: Storage,
-    place: &EnginePlace<'_>,
+    place: &EngineDirectory<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedStore> {

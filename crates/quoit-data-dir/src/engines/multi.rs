@@ -2,7 +2,7 @@
 
 use super::convert::refuse_converting;
 use super::salvage::{is_in_cluster, with_remedy};
-use super::{EnginePlace, memory, open_noted};
+use super::{EngineDirectory, memory, open_noted};
 use anyhow::{Context, Result, bail};
 use quoit_cluster::ControlPlane;
 use quoit_config::{NamedStorage, Settings, Storage};
@@ -41,8 +41,13 @@ pub(super) fn open(
             let is_expected = !is_new_node && used.contains(&name);
             let directory = &directory.join(&name);
             let has_replicas = is_in_cluster(control);
-            let place =
-                EnginePlace { directory, ring_size, is_expected, has_replicas, last_opening: None };
+            let place = EngineDirectory {
+                directory,
+                ring_size,
+                is_expected,
+                has_replicas,
+                last_opening: None,
+            };
             let opened = open_noted(storage, &name, place, control, clock, &settings)
                 .with_context(|| format!("opening the storage engine {name}"))?;
             let is_intact = !opened.created && opened.clean && opened.loss.is_none();

@@ -1,7 +1,7 @@
 //! Opens the engines that are based on ordered stores.
 
-use super::watch::OPENING;
-use super::{EnginePlace, durability, sync_interval_us};
+use super::opening_progress::OPENING;
+use super::{EngineDirectory, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit_config::Settings;
 use quoit_seam::{Clock, Disk, RealDisk, Threads};
@@ -13,7 +13,7 @@ use quoit_store::ordered::{
 use std::sync::Arc;
 
 pub(super) fn open_leveldb(
-    place: &EnginePlace<'_>,
+    place: &EngineDirectory<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedStore> {
@@ -33,7 +33,7 @@ pub(super) fn open_leveldb(
 }
 
 pub(super) fn open_leveled(
-    place: &EnginePlace<'_>,
+    place: &EngineDirectory<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedStore> {
@@ -48,7 +48,7 @@ pub(super) fn open_leveled(
 }
 
 pub(super) fn open_innostore(
-    place: &EnginePlace<'_>,
+    place: &EngineDirectory<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedStore> {
@@ -85,7 +85,7 @@ impl Memory {
 }
 
 fn ordered_settings(
-    place: &EnginePlace<'_>,
+    place: &EngineDirectory<'_>,
     settings: &Settings,
     memory: Memory,
 ) -> Result<OrderedSettings> {

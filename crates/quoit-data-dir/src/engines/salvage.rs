@@ -1,6 +1,6 @@
 //! Stores that can't be opened or can't continue: the recovery commands and their effects.
 
-use super::{EnginePlace, convert, directory, open_one};
+use super::{EngineDirectory, convert, directory, open_one};
 use anyhow::{Context, Result, anyhow, bail};
 use quoit_cluster::ControlPlane;
 use quoit_config::{Settings, Storage};
@@ -206,7 +206,7 @@ impl<'s> DamagedStore<'s> {
     ) -> Result<Salvaged> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let ring_size = self.control.ring_size();
-        let place = EnginePlace {
+        let place = EngineDirectory {
             directory,
             ring_size,
             is_expected: false,

@@ -26,14 +26,14 @@ pub(super) async fn join(records: &[Record], base_dir: &Path) -> Result<()> {
 /// Names of the valid members that a node knows.
 pub(super) async fn members_known_to(record: &Record) -> Result<Vec<String>> {
     let api = api_of(record);
-    let asked = tokio::task::spawn_blocking(move || members(&api, WantedMembers::Valid));
+    let asked = tokio::task::spawn_blocking(move || members(&api, MemberFilter::Valid));
     asked.await.context("asking for the members")?
 }
 
 fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
     let Some((first, others)) = records.split_first() else { return Ok(()) };
     let api = api_of(first);
-    let known = members(&api, WantedMembers::Valid)?;
+    let known = members(&api, MemberFilter::Valid)?;
     let strangers: Vec<_> =
         others.iter().filter(|other| !known.contains(&other.name)).cloned().collect();
     for stranger in &strangers {
@@ -47,7 +47,7 @@ fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
     }
     if !strangers.is_empty() {
         wait("the nodes that join to be reached", || {
-            let up = members(&api, WantedMembers::Up)?;
+            let up = members(&api, MemberFilter::Up)?;
             Ok(strangers.iter().all(|stranger| up.contains(&stranger.name)))
         })?;
         document(api.get("cluster/plan")?).context("planning")?;
@@ -57,8 +57,8 @@ fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
         let api = api_of(record);
         wait("the nodes to agree and to reach each other", || {
             let ready = document(api.get("cluster/ring-ready")?)?["ready"] == true;
-            let known = members(&api, WantedMembers::Valid)?;
-            let up = members(&api, WantedMembers::Up)?;
+            let known = members(&api, MemberFilter::Valid)?;
+            let up = members(&api, MemberFilter::Up)?;
             let names = || records.iter().map(|each| &each.name);
             Ok(ready && names().all(|name| known.contains(name) && up.contains(name)))
         })?;
@@ -97,14 +97,14 @@ fn wait(what: &str, mut has_come_true: impl FnMut() -> Result<bool>) -> Result<(
 
 /// A selection of members by their state.
 #[derive(Clone, Copy)]
-enum WantedMembers {
+enum MemberFilter {
     /// Members that neither join nor leave.
     Valid,
     /// Members that can be reached.
     Up,
 }
 
-impl WantedMembers {
+impl MemberFilter {
     fn has(self, member: &Value) -> bool {
         match self {
             Self::Valid => member["status"] == "valid",
@@ -114,7 +114,7 @@ impl WantedMembers {
 }
 
 /// Names of these members, as a node knows them.
-fn members(api: &Api, wanted: WantedMembers) -> Result<Vec<String>> {
+fn members(api: &Api, wanted: MemberFilter) -> Result<Vec<String>> {
     let cluster = document(api.get("cluster")?)?;
     let members = cluster["members"].as_array().into_iter().flatten();
     let fitting = members.filter(|member| wanted.has(member));

@@ -1,6 +1,6 @@
 //! A development cluster that another part of this program changes and stops.
 
-use super::node::{self, NodePlace, Record, Starting, ending};
+use super::node::{self, NodeSetup, Record, Starting, describe_exit};
 use super::table::State;
 use super::{Cluster, join};
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Directory, settings and program of a managed cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct ClusterPlace {
+pub(crate) struct ClusterSetup {
     /// Directory of the nodes' data and logs.
     pub(crate) base_dir: PathBuf,
     /// `KEY=VALUE` settings of all nodes.
@@ -18,21 +18,21 @@ pub(crate) struct ClusterPlace {
     pub(crate) program: Option<PathBuf>,
 }
 
-impl ClusterPlace {
-    fn node(&self, number: u16) -> Result<NodePlace> {
-        let place = NodePlace::new(&self.base_dir, number, None, &self.settings)?;
+impl ClusterSetup {
+    fn node(&self, number: u16) -> Result<NodeSetup> {
+        let place = NodeSetup::new(&self.base_dir, number, None, &self.settings)?;
         Ok(place.run_by(self.program.clone()))
     }
 }
 
 /// A cluster on this machine. Its nodes, numbered from 1, are stopped when this is dropped.
 pub(crate) struct ManagedCluster {
-    place: ClusterPlace,
+    place: ClusterSetup,
     cluster: Cluster,
 }
 
 impl ManagedCluster {
-    pub(crate) fn new(place: ClusterPlace) -> Self {
+    pub(crate) fn new(place: ClusterSetup) -> Self {
         Self { place, cluster: Cluster::default() }
     }
 
@@ -131,7 +131,7 @@ impl ManagedCluster {
     }
 
     fn note_end(&mut self, pid: u32, status: std::io::Result<std::process::ExitStatus>) {
-        let how = status.map_or_else(|_| "ended".to_owned(), ending);
+        let how = status.map_or_else(|_| "ended".to_owned(), describe_exit);
         let mut nodes = self.cluster.nodes.iter_mut();
         if let Some((_, state)) = nodes.find(|(node, _)| node.record.pid == pid) {
             *state = State::Ended(how);

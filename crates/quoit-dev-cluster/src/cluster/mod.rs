@@ -7,8 +7,8 @@ mod table;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-pub(crate) use managed::{ClusterPlace, ManagedCluster};
-use node::{Node, NodePlace, Starting, ending};
+pub(crate) use managed::{ClusterSetup, ManagedCluster};
+use node::{Node, NodeSetup, Starting, describe_exit};
 use quoit_cli::say;
 use quoit_process::{StopRequest, ready_file};
 use rustix::process::Signal;
@@ -85,7 +85,7 @@ impl Cluster {
         if let Some(path) = &args.ready_file {
             ready_file::remove_stale(path)?;
         }
-        let place = |number| NodePlace::new(&args.base_dir, number, args.base_port, &args.set);
+        let place = |number| NodeSetup::new(&args.base_dir, number, args.base_port, &args.set);
         self.start((1..=args.nodes).map(place).collect::<Result<Vec<_>>>()?).await?;
         let added = self.added_members(node::others(&args.base_dir, args.nodes)).await?;
         self.start(added.into_iter().map(place).collect::<Result<Vec<_>>>()?).await?;
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// Starts nodes and waits until they serve.
-    async fn start(&mut self, places: Vec<NodePlace>) -> Result<()> {
+    async fn start(&mut self, places: Vec<NodeSetup>) -> Result<()> {
         let starting = places.into_iter().map(Starting::spawn);
         for starting in starting.collect::<Result<Vec<_>>>()? {
             let (node, child) = starting.ready().await?;
@@ -143,11 +143,11 @@ impl Cluster {
             else {
                 continue;
             };
-            *state = State::Ended(ending(status));
+            *state = State::Ended(describe_exit(status));
             say!(
                 "{} (pid {pid}) {}; its log: {}",
                 node.place.name,
-                ending(status),
+                describe_exit(status),
                 node.place.log().display()
             );
             say!("start it again with: {}", node.command());

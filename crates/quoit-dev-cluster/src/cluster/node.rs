@@ -31,7 +31,7 @@ pub(super) struct Record {
 
 /// Name, directory and start options of a node.
 #[derive(Clone, Debug)]
-pub(super) struct NodePlace {
+pub(super) struct NodeSetup {
     pub(super) name: String,
     dir: PathBuf,
     /// Addresses to listen on: Protocol Buffers, HTTP, other nodes.
@@ -42,7 +42,7 @@ pub(super) struct NodePlace {
     program: Option<PathBuf>,
 }
 
-impl NodePlace {
+impl NodeSetup {
     /// The place of the node with this number, counted from 1. Its ports are derived from `base_port`, or
     /// else they are those of its last start if they are free, or any.
     pub(super) fn new(
@@ -141,7 +141,7 @@ fn free_or_any(address: &str) -> String {
 /// A node that serves.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) place: NodePlace,
+    pub(super) place: NodeSetup,
     pub(super) record: Record,
     /// The node stops when this pipe closes. The system closes it even if this process is killed.
     _lifeline: ChildStdin,
@@ -149,14 +149,14 @@ pub(super) struct Node {
 
 /// A process that was started and does not serve yet.
 pub(super) struct Starting {
-    place: NodePlace,
+    place: NodeSetup,
     child: Child,
     lifeline: ChildStdin,
 }
 
 impl Starting {
     /// Starts a node.
-    pub(super) fn spawn(place: NodePlace) -> Result<Self> {
+    pub(super) fn spawn(place: NodeSetup) -> Result<Self> {
         std::fs::create_dir_all(&place.dir).with_context(|| {
             format!("can't make the directory {}; see --base-dir", place.dir.display())
         })?;
@@ -198,7 +198,7 @@ impl Starting {
                 break text;
             }
             if let Some(status) = child.try_wait().context("looking after a node")? {
-                let end = ending(status);
+                let end = describe_exit(status);
                 bail!("{name} {end} before it served:\n{}", log_end(&place.log()));
             }
             if Instant::now() > limit {
@@ -243,7 +243,7 @@ pub(super) fn signal(pid: u32, signal: Signal) {
 }
 
 /// Describes the end of a process, as a phrase to follow its name.
-pub(super) fn ending(status: ExitStatus) -> String {
+pub(super) fn describe_exit(status: ExitStatus) -> String {
     let signal = match status.signal() {
         Some(2) => "SIGINT".to_owned(),
         Some(6) => "SIGABRT".to_owned(),
@@ -302,18 +302,18 @@ mod tests {
             http: free.clone(),
             node: free.clone(),
         };
-        let place = NodePlace::new(dir.path(), 2, None, &[]).unwrap();
+        let place = NodeSetup::new(dir.path(), 2, None, &[]).unwrap();
         assert_eq!(place.listen, [ANY, ANY, ANY]);
         std::fs::create_dir(&place.dir).unwrap();
         std::fs::write(place.last_record(), serde_json::to_vec(&record).unwrap()).unwrap();
-        let place = NodePlace::new(dir.path(), 2, None, &[]).unwrap();
+        let place = NodeSetup::new(dir.path(), 2, None, &[]).unwrap();
         assert_eq!(place.listen, [ANY, &free, &free]);
         drop(holder);
     }
 
     #[test]
     fn an_end_is_told_in_words() {
-        let of = |raw| ending(ExitStatus::from_raw(raw));
+        let of = |raw| describe_exit(ExitStatus::from_raw(raw));
         assert_eq!(of(0), "stopped");
         assert_eq!(of(1 << 8), "ended with status 1");
         assert_eq!(of(9), "was killed by SIGKILL");

@@ -12,7 +12,7 @@ use settings::{is_limit, set, show};
 
 /// Translation of a command line of Riak.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Translated {
+pub enum Translation {
     /// The arguments of `quoit` that do the same.
     Run(Vec<String>),
     /// An answer in words, without running anything.
@@ -128,23 +128,23 @@ const NEAREST: [(&str, &str, &str); 8] = [
 
 /// Translates a command line of riak-admin. `--url` may stand anywhere in it.
 #[must_use]
-pub fn riak_admin(words: &[String]) -> Translated {
+pub fn riak_admin(words: &[String]) -> Translation {
     let (words, url) = without_url(words);
     let at = url.clone().into_iter().flat_map(|url| ["--url".to_owned(), url]);
     match translated(&words, url.as_deref()) {
         // The address goes before the command: after it, the address could be mistaken for an argument.
-        Translated::Run(mut line)
+        Translation::Run(mut line)
             if line.first().is_some_and(|word| ["admin", "repl"].contains(&word.as_str())) =>
         {
             line.splice(1..1, at);
-            Translated::Run(line)
+            Translation::Run(line)
         }
-        Translated::Ping { mut line, node } => {
+        Translation::Ping { mut line, node } => {
             line.splice(1..1, at);
-            Translated::Ping { line, node }
+            Translation::Ping { line, node }
         }
-        Translated::Ask(question, words) => {
-            Translated::Ask(question, words.into_iter().chain(at).collect())
+        Translation::Ask(question, words) => {
+            Translation::Ask(question, words.into_iter().chain(at).collect())
         }
         other => other,
     }
@@ -164,13 +164,13 @@ fn without_url(words: &[String]) -> (Vec<String>, Option<String>) {
     (left, url)
 }
 
-fn translated(words: &[String], url: Option<&str>) -> Translated {
+fn translated(words: &[String], url: Option<&str>) -> Translation {
     let Some((first, rest)) = words.split_first() else { return help_of_admin(None) };
     // Scripts use both spellings, with hyphens and with underscores.
     let command = first.trim_start_matches("--").replace('_', "-");
     match command.as_str() {
         "help" | "-h" => help_of_admin(None),
-        "test" => Translated::Test(url.unwrap_or(DEFAULT_URL).to_owned()),
+        "test" => Translation::Test(url.unwrap_or(DEFAULT_URL).to_owned()),
         "ping" => ping(rest, url),
         "cluster" if rest.first().is_some_and(|word| word.replace('_', "-") == "resize-ring") => {
             say(
@@ -193,7 +193,7 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
         command if SAME.contains(&command) => run(&["admin", command], rest),
         command => {
             if let Some((_, question)) = QUESTIONS.iter().find(|(name, _)| *name == command) {
-                return Translated::Ask(*question, rest.to_vec());
+                return Translation::Ask(*question, rest.to_vec());
             }
             if let Some((_, why)) = NOTHING_TO_DO.iter().find(|(name, _)| *name == command) {
                 return say(&format!("nothing to do: {why}"), true);
@@ -209,7 +209,7 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
 
 /// Translates a command line of `riak`.
 #[must_use]
-pub fn riak(words: &[String]) -> Translated {
+pub fn riak(words: &[String]) -> Translation {
     let Some((first, rest)) = words.split_first() else { return help_of_riak(None) };
     match first.as_str() {
         "admin" => riak_admin(rest),
@@ -217,7 +217,7 @@ pub fn riak(words: &[String]) -> Translated {
         "ping" => riak_admin(words),
         "console" | "foreground" => run(&["serve"], rest),
         "version" => run(&["--version"], &[]),
-        "chkconfig" if rest.is_empty() => Translated::CheckConfig,
+        "chkconfig" if rest.is_empty() => Translation::CheckConfig,
         "chkconfig" => run(&["config", "check"], rest),
         "config" => match rest.split_first().map(|(first, rest)| (first.as_str(), rest)) {
             Some(("describe", rest)) => config("describe", rest),
@@ -280,13 +280,13 @@ pub fn test_cycle(url: &str) -> Result<String> {
     Ok(format!("Successfully completed 1 read/write cycle to '{node}'"))
 }
 
-fn run(first: &[&str], rest: &[String]) -> Translated {
+fn run(first: &[&str], rest: &[String]) -> Translation {
     let first = first.iter().map(|word| (*word).to_owned());
-    Translated::Run(first.chain(rest.iter().cloned()).collect())
+    Translation::Run(first.chain(rest.iter().cloned()).collect())
 }
 
-fn say(text: &str, is_success: bool) -> Translated {
-    Translated::Say { text: text.to_owned(), is_success }
+fn say(text: &str, is_success: bool) -> Translation {
+    Translation::Say { text: text.to_owned(), is_success }
 }
 
 /// A command of Riak that Quoit does not have.
@@ -298,14 +298,14 @@ struct MissingCommand<'a> {
 }
 
 impl MissingCommand<'_> {
-    fn answer(&self) -> Translated {
+    fn answer(&self) -> Translation {
         let Self { command, reason, nearest } = self;
         say(&format!("{command}: {reason}; nearest: {nearest}"), false)
     }
 }
 
 /// Translates `describe` and `effective`, and drops options that name nodes.
-fn config(command: &str, words: &[String]) -> Translated {
+fn config(command: &str, words: &[String]) -> Translation {
     let mut keys = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -321,7 +321,7 @@ fn config(command: &str, words: &[String]) -> Translated {
 }
 
 /// Translates a ping. Options are passed on; any other word can only be the node's name.
-fn ping(words: &[String], url: Option<&str>) -> Translated {
+fn ping(words: &[String], url: Option<&str>) -> Translation {
     let (mut line, mut named) = (vec!["admin".to_owned(), "ping".to_owned()], None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -334,11 +334,11 @@ fn ping(words: &[String], url: Option<&str>) -> Translated {
             line.extend(words.next().cloned());
         }
     }
-    Translated::Ping { line, node: url.or(named).map(str::to_owned) }
+    Translation::Ping { line, node: url.or(named).map(str::to_owned) }
 }
 
 /// Lists the commands. The exit status is a failure if the command line has an unknown command.
-fn help_of_admin(unknown: Option<&str>) -> Translated {
+fn help_of_admin(unknown: Option<&str>) -> Translation {
     let others =
         NOTHING_TO_DO.iter().map(|(name, _)| *name).chain(NEAREST.iter().map(|(name, ..)| *name));
     let questions = QUESTIONS.iter().map(|(name, _)| *name);
@@ -359,7 +359,7 @@ fn begins(unknown: Option<&str>, program: &str) -> String {
     unknown.map_or(String::new(), |word| format!("{word} is not a command of {program}. "))
 }
 
-fn help_of_riak(unknown: Option<&str>) -> Translated {
+fn help_of_riak(unknown: Option<&str>) -> Translation {
     let begins = begins(unknown, "riak");
     let text = "Commands of riak that are answered: admin, repl, ping, console, foreground, version, \
         chkconfig, config, start, daemon, stop, restart, reboot, getpid, pid, attach, remote_console, top, \
@@ -390,13 +390,13 @@ mod tests {
         for command in ADMIN.split_whitespace() {
             let spelled = [command.to_owned(), command.replace('-', "_")];
             for command in spelled {
-                if let Translated::Say { text, .. } = riak_admin(&words(&command)) {
+                if let Translation::Say { text, .. } = riak_admin(&words(&command)) {
                     assert!(!text.contains("is not a command of"), "{command}: {text}");
                 }
             }
         }
         for command in RIAK.split_whitespace() {
-            if let Translated::Say { text, .. } = riak(&words(command)) {
+            if let Translation::Say { text, .. } = riak(&words(command)) {
                 assert!(!text.contains("is not a command of"), "{command}: {text}");
             }
         }
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn an_answer_begins_with_the_command_that_was_given() {
         for command in ["start", "daemon", "restart", "pid", "remote_console"] {
-            let Translated::Say { text, .. } = riak(&words(command)) else {
+            let Translation::Say { text, .. } = riak(&words(command)) else {
                 panic!("{command} is run")
             };
             assert!(text.starts_with(&format!("{command}: ")), "{text}");
@@ -424,9 +424,9 @@ mod tests {
     #[test]
     fn questions_take_the_words_behind_them() {
         let asked = riak_admin(&words("diag disk -d info"));
-        assert_eq!(asked, Translated::Ask(NodeQuery::Diag, words("disk -d info")));
+        assert_eq!(asked, Translation::Ask(NodeQuery::Diag, words("disk -d info")));
         let asked = riak(&words("top -lines 5"));
-        assert_eq!(asked, Translated::Ask(NodeQuery::Top, words("-lines 5")));
+        assert_eq!(asked, Translation::Ask(NodeQuery::Top, words("-lines 5")));
     }
 
     #[test]
@@ -439,11 +439,11 @@ mod tests {
             ("describe transfer_limit --url h:1", "config describe transfer_limit"),
         ];
         for (line, expected) in cases {
-            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
+            assert_eq!(riak_admin(&words(line)), Translation::Run(words(expected)), "{line}");
         }
         let asked = riak_admin(&words("--url h:1 diag disk"));
-        assert_eq!(asked, Translated::Ask(NodeQuery::Diag, words("disk --url h:1")));
-        assert_eq!(riak_admin(&words("test --url h:1")), Translated::Test("h:1".to_owned()));
+        assert_eq!(asked, Translation::Ask(NodeQuery::Diag, words("disk --url h:1")));
+        assert_eq!(riak_admin(&words("test --url h:1")), Translation::Test("h:1".to_owned()));
     }
 
     #[test]
@@ -464,12 +464,12 @@ mod tests {
             ("handoff disable both --all", "admin handoff disable both --all"),
         ];
         for (line, expected) in cases {
-            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
+            assert_eq!(riak_admin(&words(line)), Translation::Run(words(expected)), "{line}");
         }
-        assert_eq!(riak(&words("admin status")), Translated::Run(words("admin status")));
+        assert_eq!(riak(&words("admin status")), Translation::Run(words("admin status")));
         assert_eq!(
             riak(&words("chkconfig riak.conf")),
-            Translated::Run(words("config check riak.conf"))
+            Translation::Run(words("config check riak.conf"))
         );
     }
 
@@ -483,7 +483,7 @@ mod tests {
         ];
         for (line, expected, node) in cases {
             let node = node.map(str::to_owned);
-            let expected = Translated::Ping { line: words(expected), node };
+            let expected = Translation::Ping { line: words(expected), node };
             assert_eq!(riak(&words(line)), expected, "{line}");
             assert_eq!(riak_admin(&words(line)), expected, "{line}");
         }
@@ -491,12 +491,12 @@ mod tests {
 
     #[test]
     fn a_check_of_the_configuration_needs_no_file() {
-        assert_eq!(riak(&words("chkconfig")), Translated::CheckConfig);
+        assert_eq!(riak(&words("chkconfig")), Translation::CheckConfig);
     }
 
     #[test]
     fn a_command_that_never_was_is_a_failure_that_lists_the_others() {
-        let Translated::Say { text, is_success } = riak_admin(&words("frobnicate")) else {
+        let Translation::Say { text, is_success } = riak_admin(&words("frobnicate")) else {
             panic!("not run");
         };
         assert!(!is_success && text.contains("member-status"), "{text}");

@@ -1,6 +1,6 @@
 //! Riak's `show` and `set` for settings of running nodes.
 
-use super::{Translated, run, say};
+use super::{Translation, run, say};
 
 /// Settings that can be changed while the node runs.
 const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
@@ -77,7 +77,7 @@ impl SettingWords {
 }
 
 /// Translates `show`. Nodes report only some of their settings.
-pub(super) fn show(words: &[String]) -> Translated {
+pub(super) fn show(words: &[String]) -> Translation {
     let found = match SettingWords::of(words) {
         Ok(found) => found,
         Err(fault) => return say(&format!("show: {fault}"), false),
@@ -97,7 +97,7 @@ pub(super) fn is_limit(word: &str) -> bool {
 }
 
 /// Translates `set`, which changes one setting of the running node.
-pub(super) fn set(words: &[String]) -> Translated {
+pub(super) fn set(words: &[String]) -> Translation {
     let found = match SettingWords::of(words) {
         Ok(found) => found,
         Err(fault) => return say(&format!("set: {fault}"), false),
@@ -127,7 +127,7 @@ pub(super) fn set(words: &[String]) -> Translated {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Translated, riak_admin};
+    use super::super::{Translation, riak_admin};
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -143,7 +143,7 @@ mod tests {
             ("set handoff.outbound=false --node=r@h", "admin handoff disable outbound --node r@h"),
         ];
         for (line, expected) in cases {
-            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
+            assert_eq!(riak_admin(&words(line)), Translation::Run(words(expected)), "{line}");
         }
     }
 
@@ -164,7 +164,7 @@ mod tests {
         ];
         for (line, expected) in cases {
             let answer = riak_admin(&words(line));
-            let Translated::Say { text, is_success: false } = &answer else {
+            let Translation::Say { text, is_success: false } = &answer else {
                 panic!("{line}: {answer:?}");
             };
             assert!(text.contains(expected), "{line}: {text}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Outcome of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum CheckOutcome {
     Good,
     /// A step of the plan will fulfil the condition.
     ToDo,
@@ -14,7 +14,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl CheckOutcome {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -29,7 +29,7 @@ impl Verdict {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Check {
     pub(super) what: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckOutcome,
     /// The fact that was found.
     pub(super) found: String,
     /// Remedy, unless the condition is fulfilled.
@@ -39,7 +39,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    fn new(what: &str, verdict: Verdict, found: impl Into<String>) -> Self {
+    fn new(what: &str, verdict: CheckOutcome, found: impl Into<String>) -> Self {
         Self {
             what: what.to_owned(),
             verdict,
@@ -51,14 +51,14 @@ impl Check {
 
     fn both_ways(mut self, remedy: &str) -> Self {
         self.is_for_both_ways = true;
-        if self.verdict != Verdict::Good {
+        if self.verdict != CheckOutcome::Good {
             self.remedy = remedy.to_owned();
         }
         self
     }
 
     fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        if self.verdict != Verdict::Good {
+        if self.verdict != CheckOutcome::Good {
             self.remedy = remedy.into();
         }
         self
@@ -66,7 +66,7 @@ impl Check {
 
     /// True if a move in both directions must be refused because of this condition.
     pub(super) fn forbids_both_ways(&self) -> bool {
-        self.is_for_both_ways && self.verdict != Verdict::Good
+        self.is_for_both_ways && self.verdict != CheckOutcome::Good
     }
 
     pub(super) fn document(&self) -> Value {
@@ -80,8 +80,8 @@ impl Check {
     }
 }
 
-const fn good_if(is_good: bool) -> Verdict {
-    if is_good { Verdict::Good } else { Verdict::Bad }
+const fn good_if(is_good: bool) -> CheckOutcome {
+    if is_good { CheckOutcome::Good } else { CheckOutcome::Bad }
 }
 
 /// Judges all conditions of a move.
@@ -89,16 +89,16 @@ pub(super) fn checks(facts: &Facts, queue: &str) -> Vec<Check> {
     let mut checks = vec![version(facts)];
     checks.extend(riaks_deletes(facts));
     checks.extend(own_deletes(facts));
-    let verdict = |is_there| if is_there { Verdict::Good } else { Verdict::ToDo };
+    let verdict = |is_there| if is_there { CheckOutcome::Good } else { CheckOutcome::ToDo };
     let has = if facts.has_queue { "is there" } else { "is not there yet" };
     checks.push(Check::new(&format!("Riak's queue {queue}"), verdict(facts.has_queue), has));
     let folds = match &facts.folds_fault {
         None => Check::new(
             "Riak's folds (tictacaae_active)",
-            Verdict::Good,
+            CheckOutcome::Good,
             format!("answered: {} buckets have keys", facts.buckets.len()),
         ),
-        Some(fault) => Check::new("Riak's folds (tictacaae_active)", Verdict::ToDo, fault.clone())
+        Some(fault) => Check::new("Riak's folds (tictacaae_active)", CheckOutcome::ToDo, fault.clone())
             .remedy(
                 "full-sync needs tictacaae_active = active, and its trees take a while; without them keys \
                  are brought over by listing, and the bucket types have to be named by --type",
@@ -122,9 +122,9 @@ fn version(facts: &Facts) -> Check {
     let major: Option<u32> = major.and_then(|text| text.parse().ok());
     let verdict = match major {
         // A Quoit cluster as the source reports its own version, and has the same queues.
-        Some(0 | 3..) => Verdict::Good,
-        Some(_) => Verdict::Bad,
-        None => Verdict::Unknown,
+        Some(0 | 3..) => CheckOutcome::Good,
+        Some(_) => CheckOutcome::Bad,
+        None => CheckOutcome::Unknown,
     };
     Check::new("Riak's version", verdict, version.clone()).remedy(
         "the queues of this plan came with Riak 3.0 (2.9.1 in part): move the data directories by quoit \
@@ -143,7 +143,7 @@ fn riaks_deletes(facts: &Facts) -> [Check; 3] {
                this over the network";
     if facts.confs.is_empty() {
         return ["Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"]
-            .map(|what| Check::new(what, Verdict::Unknown, "not known").both_ways(ask));
+            .map(|what| Check::new(what, CheckOutcome::Unknown, "not known").both_ways(ask));
     }
     let modes: Vec<String> = facts
         .confs
@@ -258,9 +258,11 @@ mod tests {
     #[test]
     fn a_riak_without_queues_is_told_apart() {
         let mut facts = facts(None, "keep");
-        for (version, verdict) in
-            [("2.2.3", Verdict::Bad), ("3.0.9", Verdict::Good), ("x", Verdict::Unknown)]
-        {
+        for (version, verdict) in [
+            ("2.2.3", CheckOutcome::Bad),
+            ("3.0.9", CheckOutcome::Good),
+            ("x", CheckOutcome::Unknown),
+        ] {
             facts.riak.version = version.to_owned();
             assert_eq!(super::version(&facts).verdict, verdict, "{version}");
         }

@@ -13,7 +13,7 @@ use crate::Format;
 use crate::api::Api;
 use crate::output::say;
 use anyhow::{Result, bail};
-use checks::{Check, Verdict, checks};
+use checks::{Check, CheckOutcome, checks};
 use clap::{Args, ValueEnum};
 use facts::{Facts, SideFacts};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
 fn refusals(checks: &[Check], is_both_ways: bool) -> impl Iterator<Item = &Check> {
     let is_refused = move |check: &&Check| match check.is_for_both_ways {
         true => is_both_ways && check.forbids_both_ways(),
-        false => check.verdict == Verdict::Bad,
+        false => check.verdict == CheckOutcome::Bad,
     };
     checks.iter().filter(is_refused)
 }
@@ -180,10 +180,10 @@ fn print(plan: &Plan) {
     for check in &plan.checks {
         let verdict = match check.verdict {
             _ if check.is_for_both_ways && !plan.is_both_ways => "-      ",
-            Verdict::Good => "ok     ",
-            Verdict::ToDo => "to do  ",
-            Verdict::Bad => "BAD    ",
-            Verdict::Unknown => "UNKNOWN",
+            CheckOutcome::Good => "ok     ",
+            CheckOutcome::ToDo => "to do  ",
+            CheckOutcome::Bad => "BAD    ",
+            CheckOutcome::Unknown => "UNKNOWN",
         };
         say!("  {verdict} {}: {}", check.what, check.found);
         if !check.remedy.is_empty() && (plan.is_both_ways || !check.is_for_both_ways) {

@@ -21,7 +21,7 @@ const DATA_TYPES: [&str; 5] = ["counter", "set", "gset", "map", "hll"];
 
 /// The kind of a live record. All records of a bucket type are of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum RecordKind {
     /// A plain value.
     Plain,
     /// A data type, by its name in the bucket property.
@@ -66,12 +66,12 @@ impl<'a> KnownTypes<'a> {
             return Ok(());
         }
         let path = format!("admin/v1/bucket-types/{}", segment(name));
-        let (status, document) = self.api.get_patiently(&path)?;
+        let (status, document) = self.api.get_with_retries(&path)?;
         if status == 404 || document["state"] != "active" {
             let kind = match told {
                 Some(kind) => kind,
                 None if self.creates => self.look_ahead(name)?,
-                None => Kind::Plain,
+                None => RecordKind::Plain,
             };
             self.create(name, &path, kind)?;
         } else {
@@ -87,7 +87,7 @@ impl<'a> KnownTypes<'a> {
 
     /// Searches the partitions for a live record of a bucket type, and returns its kind; plain if there is
     /// no such record.
-    fn look_ahead(&self, name: &Bytes) -> Result<Kind> {
+    fn look_ahead(&self, name: &Bytes) -> Result<RecordKind> {
         note(format_args!(
             "the first record of bucket type {} is a tombstone; a live one, which tells the data type, is \
              looked for in the directories",
@@ -108,10 +108,10 @@ impl<'a> KnownTypes<'a> {
                 return Ok(kind);
             }
         }
-        Ok(Kind::Plain)
+        Ok(RecordKind::Plain)
     }
 
-    fn create(&self, name: &[u8], path: &str, kind: Kind) -> Result<()> {
+    fn create(&self, name: &[u8], path: &str, kind: RecordKind) -> Result<()> {
         if !self.creates {
             bail!(
                 "bucket type {} does not exist in the cluster, or is not active; create it first",
@@ -119,8 +119,8 @@ impl<'a> KnownTypes<'a> {
             );
         }
         let props: Value = match kind {
-            Kind::DataType(datatype) => json!({"datatype": datatype, "allow_mult": true}),
-            Kind::Plain => json!({"allow_mult": true}),
+            RecordKind::DataType(datatype) => json!({"datatype": datatype, "allow_mult": true}),
+            RecordKind::Plain => json!({"allow_mult": true}),
         };
         note(format_args!(
             "bucket type {} is created with {props}; quoit import types copies all properties from a \
@@ -142,8 +142,8 @@ impl<'a> KnownTypes<'a> {
 }
 
 /// Refuses a bucket type of the cluster that has another data type than the record.
-fn check_datatype(name: &[u8], is: Option<&str>, told: Option<Kind>) -> Result<()> {
-    let Some(Kind::DataType(datatype)) = told else { return Ok(()) };
+fn check_datatype(name: &[u8], is: Option<&str>, told: Option<RecordKind>) -> Result<()> {
+    let Some(RecordKind::DataType(datatype)) = told else { return Ok(()) };
     if is == Some(datatype) {
         return Ok(());
     }
@@ -157,14 +157,14 @@ fn check_datatype(name: &[u8], is: Option<&str>, told: Option<Kind>) -> Result<(
 
 /// The kind of a record, by the content type of its first live sibling. `None` for tombstones and for
 /// records that can't be decoded.
-fn kind_of(record: &StoredRecord) -> Option<Kind> {
+fn kind_of(record: &StoredRecord) -> Option<RecordKind> {
     let object = decode_riak_object(&record.object).ok()?;
     let mut live = object.siblings.iter().filter(|sibling| !sibling.deleted).peekable();
     live.peek()?;
     let content_type = live.find_map(|sibling| sibling.meta.content_type.as_deref());
     let word = content_type.and_then(|text| text.strip_prefix(b"application/riak_"));
     let datatype = DATA_TYPES.into_iter().find(|known| word == Some(known.as_bytes()));
-    Some(datatype.map_or(Kind::Plain, Kind::DataType))
+    Some(datatype.map_or(RecordKind::Plain, RecordKind::DataType))
 }
 
 #[cfg(test)]
@@ -217,9 +217,9 @@ mod tests {
     #[test]
     fn only_live_records_tell_the_kind_of_their_type() {
         assert_eq!(kind_of(&record("k", None)), None);
-        assert_eq!(kind_of(&record("k", SET)), Some(Kind::DataType("set")));
-        assert_eq!(kind_of(&record("k", Some("text/plain"))), Some(Kind::Plain));
-        assert_eq!(kind_of(&record("k", Some("application/riak_else"))), Some(Kind::Plain));
+        assert_eq!(kind_of(&record("k", SET)), Some(RecordKind::DataType("set")));
+        assert_eq!(kind_of(&record("k", Some("text/plain"))), Some(RecordKind::Plain));
+        assert_eq!(kind_of(&record("k", Some("application/riak_else"))), Some(RecordKind::Plain));
         let damaged = StoredRecord { object: Bytes::new(), ..record("k", SET) };
         assert_eq!(kind_of(&damaged), None);
     }
@@ -243,7 +243,7 @@ mod tests {
         let props: Value = serde_json::from_str(&created.recv().expect("a body")).expect("JSON");
         assert_eq!(props["props"]["datatype"], "set");
         types.begin(1);
-        assert_eq!(types.look_ahead(&"other".into()).expect("readable"), Kind::Plain);
+        assert_eq!(types.look_ahead(&"other".into()).expect("readable"), RecordKind::Plain);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Tally {
 
 /// A figure of one bucket, in the form of the journal.
 #[derive(Serialize, Deserialize)]
-pub(super) struct OfBucket<T> {
+pub(super) struct BucketFigure<T> {
     bucket_type: Vec<u8>,
     bucket: Vec<u8>,
     figure: T,
@@ -58,19 +58,19 @@ pub(super) struct OfBucket<T> {
 
 /// Converts a table by type and bucket to a list. JSON can't have such keys, since names are arbitrary
 /// bytes.
-pub(super) fn list_of<T>(table: BTreeMap<(Vec<u8>, Vec<u8>), T>) -> Vec<OfBucket<T>> {
-    let entry = |((bucket_type, bucket), figure)| OfBucket { bucket_type, bucket, figure };
+pub(super) fn list_of<T>(table: BTreeMap<(Vec<u8>, Vec<u8>), T>) -> Vec<BucketFigure<T>> {
+    let entry = |((bucket_type, bucket), figure)| BucketFigure { bucket_type, bucket, figure };
     table.into_iter().map(entry).collect()
 }
 
 /// Converts a list back to a table.
-pub(super) fn table_of<T>(list: Vec<OfBucket<T>>) -> BTreeMap<(Vec<u8>, Vec<u8>), T> {
+pub(super) fn table_of<T>(list: Vec<BucketFigure<T>>) -> BTreeMap<(Vec<u8>, Vec<u8>), T> {
     list.into_iter().map(|entry| ((entry.bucket_type, entry.bucket), entry.figure)).collect()
 }
 
 /// Numbers of records by type and bucket.
 #[derive(Default, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(into = "Vec<OfBucket<u64>>", from = "Vec<OfBucket<u64>>")]
+#[serde(into = "Vec<BucketFigure<u64>>", from = "Vec<BucketFigure<u64>>")]
 pub(super) struct BucketCounts {
     counts: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
     /// The bucket of the last record. Its count is added to the table only when the bucket changes, because
@@ -109,14 +109,14 @@ impl BucketCounts {
     }
 }
 
-impl From<BucketCounts> for Vec<OfBucket<u64>> {
+impl From<BucketCounts> for Vec<BucketFigure<u64>> {
     fn from(counts: BucketCounts) -> Self {
         list_of(counts.into_counts())
     }
 }
 
-impl From<Vec<OfBucket<u64>>> for BucketCounts {
-    fn from(list: Vec<OfBucket<u64>>) -> Self {
+impl From<Vec<BucketFigure<u64>>> for BucketCounts {
+    fn from(list: Vec<BucketFigure<u64>>) -> Self {
         Self { counts: table_of(list), ..Self::default() }
     }
 }

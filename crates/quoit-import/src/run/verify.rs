@@ -40,7 +40,7 @@ pub(super) struct Verified {
 
 /// Serialisation of the table of buckets in the journal.
 mod by_bucket {
-    use super::super::tally::{OfBucket, list_of, table_of};
+    use super::super::tally::{BucketFigure, list_of, table_of};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ mod by_bucket {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Table, D::Error> {
-        Vec::<OfBucket<_>>::deserialize(from).map(table_of)
+        Vec::<BucketFigure<_>>::deserialize(from).map(table_of)
     }
 }
 
@@ -204,7 +204,8 @@ pub(super) fn verify(
     check.recent.remove()?;
     for ((bucket_type, bucket), figures) in &mut journal.contents.verified.buckets {
         let query = format!("type={}&bucket={}", segment(bucket_type), segment(bucket));
-        let document = api.done(api.get_patiently(&format!("admin/v1/import/digest?{query}"))?)?;
+        let document =
+            api.done(api.get_with_retries(&format!("admin/v1/import/digest?{query}"))?)?;
         let digest = document["digest"].as_str().unwrap_or_default().to_owned();
         *figures = (document["count"].as_u64().unwrap_or(0), digest);
     }

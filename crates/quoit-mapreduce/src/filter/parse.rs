@@ -62,7 +62,7 @@ fn change(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> 
         b"to_lower" => ("to_lower", Step::ToLower),
         b"urldecode" => ("urldecode", Step::UrlDecode),
         b"tokenize" => {
-            let takes = Takes("takes separators and the number of a token, from 1");
+            let takes = ExpectedArguments("takes separators and the number of a token, from 1");
             return match arguments {
                 [separators, Term::Integer(number)] => {
                     let number = usize::try_from(*number).ok().filter(|number| *number > 0);
@@ -77,20 +77,19 @@ fn change(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> 
     };
     match arguments {
         [] => Ok(Some(step)),
-        _ => Err(bad(name, Takes("takes no arguments"))),
+        _ => Err(bad(name, ExpectedArguments("takes no arguments"))),
     }
 }
 
 fn predicate(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> {
     let one = |name| match arguments {
-        [value] => {
-            FilterValue::of(value).ok_or_else(|| bad(name, Takes("takes a text or a number")))
-        }
-        _ => Err(bad(name, Takes("takes one argument"))),
+        [value] => FilterValue::of(value)
+            .ok_or_else(|| bad(name, ExpectedArguments("takes a text or a number"))),
+        _ => Err(bad(name, ExpectedArguments("takes one argument"))),
     };
     let one_text = |name| match arguments {
-        [value] => text(name, value, Takes("takes a text")),
-        _ => Err(bad(name, Takes("takes one text"))),
+        [value] => text(name, value, ExpectedArguments("takes a text")),
+        _ => Err(bad(name, ExpectedArguments("takes one text"))),
     };
     let compare = |name| Ok(Some(Step::Compare { name, value: one(name)? }));
     Ok(Some(match name {
@@ -104,7 +103,7 @@ fn predicate(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFaul
         b"neq" => Step::Equals { value: one("neq")?, is_wanted: false },
         b"set_member" => {
             let members: Option<Vec<_>> = arguments.iter().map(FilterValue::of).collect();
-            let takes = Takes("takes texts and numbers");
+            let takes = ExpectedArguments("takes texts and numbers");
             Step::SetMember(members.ok_or_else(|| bad("set_member", takes))?)
         }
         b"similar_to" => similar_to(arguments)?,
@@ -115,7 +114,7 @@ fn predicate(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFaul
 }
 
 fn between(arguments: &[Term]) -> Result<Step, FilterFault> {
-    let takes = Takes("takes two texts or numbers, and whether they are included");
+    let takes = ExpectedArguments("takes two texts or numbers, and whether they are included");
     let (low, high, is_inclusive) = match arguments {
         [low, high] => (low, high, true),
         [low, high, flag] if flag.is_atom(b"true") || flag.is_atom(b"false") => {
@@ -151,7 +150,7 @@ fn matches(pattern: Bytes) -> Result<Step, FilterFault> {
 }
 
 fn similar_to(arguments: &[Term]) -> Result<Step, FilterFault> {
-    let takes = Takes("takes a text of at most 1024 bytes and a distance");
+    let takes = ExpectedArguments("takes a text of at most 1024 bytes and a distance");
     match arguments {
         [word, Term::Integer(distance)] => {
             let text = text("similar_to", word, takes)?;
@@ -165,7 +164,7 @@ fn similar_to(arguments: &[Term]) -> Result<Step, FilterFault> {
     }
 }
 
-fn text(name: &'static str, term: &Term, takes: Takes) -> Result<Bytes, FilterFault> {
+fn text(name: &'static str, term: &Term, takes: ExpectedArguments) -> Result<Bytes, FilterFault> {
     match FilterValue::of(term) {
         Some(FilterValue::Text(text)) => Ok(text),
         _ => Err(bad(name, takes)),
@@ -174,8 +173,8 @@ fn text(name: &'static str, term: &Term, takes: Takes) -> Result<Bytes, FilterFa
 
 /// The arguments that a step takes, in words.
 #[derive(Clone, Copy)]
-struct Takes(&'static str);
+struct ExpectedArguments(&'static str);
 
-fn bad(name: &'static str, takes: Takes) -> FilterFault {
+fn bad(name: &'static str, takes: ExpectedArguments) -> FilterFault {
     FilterFault::BadArguments { name, reason: takes.0.to_owned() }
 }

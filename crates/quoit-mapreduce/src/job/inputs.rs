@@ -5,7 +5,7 @@ use super::{Generator, IndexTerms, Inputs};
 use crate::fault::JobFault;
 use crate::filter::KeyFilter;
 use crate::value::input::{BucketName, Input, bucket_of};
-use crate::value::json::{ShownAsJson, member};
+use crate::value::json::{DisplayJson, member};
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use quoit_model::index_integer::IndexInteger;
@@ -85,7 +85,7 @@ fn fault(text: &str) -> JobFault {
 }
 
 fn unrecognized(term: &Term) -> JobFault {
-    let shown = ShownAsJson(term).to_string();
+    let shown = DisplayJson(term).to_string();
     let shown: String = shown.chars().take(1_000).collect();
     JobFault::Inputs(format!(
         "Unrecognized format of \"inputs\" field:\n   {shown}\n\nValid formats are:\n   \

@@ -3,7 +3,7 @@
 use super::{Job, TIMEOUT_MS_DEFAULT, inputs, phases};
 use crate::fault::JobFault;
 use crate::value::json::{
-    ShownAsJson, member, members, read_bytes_max, take_member, term_from_text,
+    DisplayJson, member, members, read_bytes_max, take_member, term_from_text,
 };
 use quoit_model::etf::Term;
 use quoit_number::whole;
@@ -29,7 +29,7 @@ impl Job {
         let Term::List(list) = query else {
             return Err(JobFault::Query(format!(
                 "The value of the \"query\" field was not a list:\n   {}",
-                ShownAsJson(query)
+                DisplayJson(query)
             )));
         };
         let count = list.len();

@@ -7,7 +7,7 @@ use crate::map::{MapFunction, NotFoundPolicy};
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
 use crate::value::input::{Input, bucket_of};
-use crate::value::json::{ShownAsJson, member, members, no_argument};
+use crate::value::json::{DisplayJson, member, members, no_argument};
 use bytes::Bytes;
 use quoit_model::etf::Term;
 
@@ -33,7 +33,7 @@ fn query(text: String) -> JobFault {
 
 /// Parses a phase in JSON; `place` is its index in the job.
 pub(super) fn from_json(place: usize, phase: &Term, is_last: bool) -> Result<Phase, JobFault> {
-    let shown = &ShownAsJson(phase);
+    let shown = &DisplayJson(phase);
     let bad = || {
         query(format!(
             "Unrecognized format of query phase:\n   {shown}\n\nValid formats are:\n   \
@@ -95,7 +95,7 @@ pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
 }
 
 /// Returns the function that a specification in JSON refers to.
-fn named<'t>(spec: &'t Term, shown: &ShownAsJson<'_>) -> Result<Named<'t>, JobFault> {
+fn named<'t>(spec: &'t Term, shown: &DisplayJson<'_>) -> Result<Named<'t>, JobFault> {
     let text = |name: &str| match member(spec, name.as_bytes()) {
         Some(Term::Binary(text)) => Some(text),
         _ => None,

@@ -14,7 +14,7 @@ use crate::value::datum::Datum;
 use crate::value::input::Input;
 use std::collections::VecDeque;
 
-/// Maximum number of inputs in one [`Work::Map`].
+/// Maximum number of inputs in one [`PipelineStep::Map`].
 pub const MAP_BATCH_COUNT: usize = 256;
 /// Maximum number of inputs for a script that reduces all inputs in one call. In practice the memory limit
 /// is reached earlier.
@@ -22,7 +22,7 @@ const WHOLE_COUNT_MAX: usize = 10_000_000;
 
 /// The next step of a job.
 #[derive(Debug)]
-pub enum Work {
+pub enum PipelineStep {
     /// Read these objects, apply the function of the phase, and pass the outputs to [`Pipeline::mapped`].
     Map {
         /// Index of the phase.
@@ -59,11 +59,11 @@ enum Stage {
     /// Reduce phases with a built-in function.
     Fold(Reducer),
     /// Reduce phases with a script.
-    Calls(Calls),
+    ScriptCalls(ScriptCalls),
 }
 
 #[derive(Debug)]
-struct Calls {
+struct ScriptCalls {
     /// The last result, followed by the inputs that have arrived since.
     values: Vec<Datum>,
     /// Number of values that belong to the last result.
@@ -150,16 +150,16 @@ impl Pipeline {
     ///
     /// Outputs of a phase are not valid inputs of the next phase, a function fails, or the memory limit is
     /// exceeded.
-    pub fn next_work(&mut self) -> Result<Work, PhaseFault> {
+    pub fn next_work(&mut self) -> Result<PipelineStep, PhaseFault> {
         loop {
             if let Some(work) = self.waiting_work() {
                 return Ok(work);
             }
             if !self.input_has_ended {
-                return Ok(Work::Input);
+                return Ok(PipelineStep::Input);
             }
             if self.ended_count == self.stages.len() {
-                return Ok(Work::Done);
+                return Ok(PipelineStep::Done);
             }
             if let Some(work) = self.end_stage()? {
                 return Ok(work);
@@ -169,16 +169,16 @@ impl Pipeline {
 
     /// Returns work of the last stage that has enough inputs.
     #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
-    fn waiting_work(&mut self) -> Option<Work> {
+    fn waiting_work(&mut self) -> Option<PipelineStep> {
         for place in (self.ended_count..self.stages.len()).rev() {
             match &mut self.stages[place] {
                 Stage::Keys(waiting) if !waiting.is_empty() => {
                     let count = waiting.len().min(MAP_BATCH_COUNT);
                     let inputs: Vec<Input> = waiting.drain(..count).collect();
                     self.waiting_bytes -= inputs.iter().map(Input::size_bytes).sum::<usize>();
-                    return Some(Work::Map { phase: place, inputs });
+                    return Some(PipelineStep::Map { phase: place, inputs });
                 }
-                Stage::Calls(calls) if calls.new_count() >= calls.batch_count => {
+                Stage::ScriptCalls(calls) if calls.new_count() >= calls.batch_count => {
                     return Some(self.call(place));
                 }
                 _ => {}
@@ -188,27 +188,27 @@ impl Pipeline {
     }
 
     #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
-    fn call(&mut self, place: usize) -> Work {
-        let Stage::Calls(calls) = &mut self.stages[place] else {
+    fn call(&mut self, place: usize) -> PipelineStep {
+        let Stage::ScriptCalls(calls) = &mut self.stages[place] else {
             unreachable!("only scripts are called")
         };
         let values = std::mem::take(&mut calls.values);
         calls.result_count = 0;
         self.waiting_bytes -= values.iter().map(Datum::size_bytes).sum::<usize>();
-        Work::Reduce { phase: place, values }
+        PipelineStep::Reduce { phase: place, values }
     }
 
     /// Ends the first stage that has not ended. It has no waiting work, and no further inputs reach it.
     #[expect(clippy::indexing_slicing, reason = "a phase has a number below the number of stages")]
-    fn end_stage(&mut self) -> Result<Option<Work>, PhaseFault> {
+    fn end_stage(&mut self) -> Result<Option<PipelineStep>, PhaseFault> {
         let place = self.ended_count;
         let last = match &mut self.stages[place] {
             Stage::Keys(_) => Vec::new(),
             Stage::Fold(reducer) => reducer.finish(),
-            Stage::Calls(calls) if calls.new_count() > 0 || !calls.has_run => {
+            Stage::ScriptCalls(calls) if calls.new_count() > 0 || !calls.has_run => {
                 return Ok(Some(self.call(place)));
             }
-            Stage::Calls(calls) => {
+            Stage::ScriptCalls(calls) => {
                 let result = std::mem::take(&mut calls.values);
                 self.waiting_bytes -= result.iter().map(Datum::size_bytes).sum::<usize>();
                 result
@@ -236,9 +236,9 @@ impl Pipeline {
     ///
     /// # Panics
     ///
-    /// The phase does not reduce with a script, or inputs have been fed since its [`Work::Reduce`].
+    /// The phase does not reduce with a script, or inputs have been fed since its [`PipelineStep::Reduce`].
     pub fn reduced(&mut self, phase: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
-        let Some(Stage::Calls(calls)) = self.stages.get_mut(phase) else {
+        let Some(Stage::ScriptCalls(calls)) = self.stages.get_mut(phase) else {
             unreachable!("only scripts are called")
         };
         assert!(calls.values.is_empty(), "a result comes before further inputs");
@@ -306,7 +306,7 @@ impl Pipeline {
                     let output = reducer.push(datum);
                     at_once.extend(output.map_err(|error| PhaseFault::new(place, error, None))?);
                 }
-                Stage::Calls(calls) => {
+                Stage::ScriptCalls(calls) => {
                     self.waiting_bytes += datum.size_bytes();
                     calls.values.push(datum);
                 }
@@ -333,12 +333,14 @@ impl Stage {
     fn of(phase: &Phase) -> Self {
         match &phase.kind {
             PhaseKind::Map(_) | PhaseKind::Link { .. } => Self::Keys(VecDeque::new()),
-            PhaseKind::Reduce(ReduceFunction::Script { batch_count, .. }) => Self::Calls(Calls {
-                values: Vec::new(),
-                result_count: 0,
-                batch_count: batch_count.unwrap_or(WHOLE_COUNT_MAX),
-                has_run: false,
-            }),
+            PhaseKind::Reduce(ReduceFunction::Script { batch_count, .. }) => {
+                Self::ScriptCalls(ScriptCalls {
+                    values: Vec::new(),
+                    result_count: 0,
+                    batch_count: batch_count.unwrap_or(WHOLE_COUNT_MAX),
+                    has_run: false,
+                })
+            }
             PhaseKind::Reduce(function) => {
                 Self::Fold(Reducer::of(function).expect("scripts are called"))
             }
@@ -346,7 +348,7 @@ impl Stage {
     }
 }
 
-impl Calls {
+impl ScriptCalls {
     fn new_count(&self) -> usize {
         self.values.len() - self.result_count
     }

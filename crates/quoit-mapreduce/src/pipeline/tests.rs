@@ -32,11 +32,11 @@ fn run(
     let (mut all, mut largest) = (Vec::<Outputs>::new(), 0);
     loop {
         match pipeline.next_work()? {
-            Work::Input => match batches.next() {
+            PipelineStep::Input => match batches.next() {
                 Some(inputs) => pipeline.feed(inputs)?,
                 None => pipeline.end_input(),
             },
-            Work::Map { phase, inputs } => {
+            PipelineStep::Map { phase, inputs } => {
                 assert!(inputs.len() <= MAP_BATCH_COUNT);
                 let outputs = match &pipeline.phases()[phase].kind {
                     PhaseKind::Map(function) => {
@@ -48,11 +48,11 @@ fn run(
                 };
                 pipeline.mapped(phase, outputs)?;
             }
-            Work::Reduce { phase, values } => {
+            PipelineStep::Reduce { phase, values } => {
                 largest = largest.max(values.len());
                 pipeline.reduced(phase, values)?;
             }
-            Work::Done => break,
+            PipelineStep::Done => break,
         }
         for Outputs { phase, data } in pipeline.take_outputs() {
             match all.iter_mut().find(|outputs| outputs.phase == phase) {
@@ -99,7 +99,9 @@ fn reduce_phases_run_without_any_input() {
     let script = json!([{"reduce": {"language": "javascript", "name": "f"}}]);
     let mut pipeline = pipeline(script);
     pipeline.end_input();
-    let Ok(Work::Reduce { phase: 0, values }) = pipeline.next_work() else { panic!("a call") };
+    let Ok(PipelineStep::Reduce { phase: 0, values }) = pipeline.next_work() else {
+        panic!("a call")
+    };
     assert!(values.is_empty());
 }
 
@@ -126,7 +128,7 @@ fn what_waits_does_not_grow_with_the_inputs() {
     let mut highest = 0;
     for _ in 0..100 {
         pipeline.feed(keys(1000)).expect("room");
-        while let Work::Map { phase, inputs } = pipeline.next_work().expect("no fault") {
+        while let PipelineStep::Map { phase, inputs } = pipeline.next_work().expect("no fault") {
             highest = highest.max(pipeline.held_bytes());
             let PhaseKind::Map(function @ MapFunction::ObjectValue(_)) =
                 &pipeline.phases()[phase].kind

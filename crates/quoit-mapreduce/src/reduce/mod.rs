@@ -102,7 +102,7 @@ impl Reduction {
 pub(crate) enum Reducer {
     Identity,
     StringToInteger,
-    SetUnion(BTreeSet<Ordered>, usize),
+    SetUnion(BTreeSet<OrderedDatum>, usize),
     Sum(Number),
     PlistSum(PairSums),
     Sort(Vec<Datum>, usize),
@@ -111,27 +111,27 @@ pub(crate) enum Reducer {
 
 /// An output of a set. As in Riak's, an integer differs from a float of the same value.
 #[derive(Debug)]
-pub(crate) struct Ordered(Datum);
+pub(crate) struct OrderedDatum(Datum);
 
-impl Ord for Ordered {
+impl Ord for OrderedDatum {
     fn cmp(&self, other: &Self) -> Ordering {
         compare_exactly(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for Ordered {
+impl PartialOrd for OrderedDatum {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Ordered {
+impl PartialEq for OrderedDatum {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Ordered {}
+impl Eq for OrderedDatum {}
 
 impl Reducer {
     /// Creates the initial state of a function; `None` for scripts.
@@ -159,7 +159,7 @@ impl Reducer {
             Self::StringToInteger => return string_to_integer(input),
             Self::SetUnion(set, bytes) => {
                 let size_bytes = input.size_bytes();
-                if set.insert(Ordered(input)) {
+                if set.insert(OrderedDatum(input)) {
                     *bytes += size_bytes;
                 }
             }

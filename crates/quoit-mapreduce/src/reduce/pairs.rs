@@ -1,6 +1,6 @@
 //! Sums of numbers by name.
 
-use super::Ordered;
+use super::OrderedDatum;
 use super::number::Number;
 use crate::value::datum::{Datum, term_bytes};
 use crate::value::json::members;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Names with the sums of their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct PairSums {
-    sums: BTreeMap<Ordered, Number>,
+    sums: BTreeMap<OrderedDatum, Number>,
     held_bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl PairSums {
     }
 
     fn add_pair(&mut self, name: &Term, number: Number) -> Result<(), String> {
-        let name = Ordered(Datum::Term(name.clone()));
+        let name = OrderedDatum(Datum::Term(name.clone()));
         match self.sums.get_mut(&name) {
             Some(sum) => *sum = sum.add(number)?,
             None => {

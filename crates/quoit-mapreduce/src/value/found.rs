@@ -1,7 +1,7 @@
 //! Objects as outputs, and their representations for scripts and Erlang clients.
 
 use super::input::Input;
-use super::json::{NotText, append_text};
+use super::json::{NotUtf8, append_text};
 use bytes::Bytes;
 use httpdate::HttpDate;
 use quoit_model::context::encode_context;
@@ -65,7 +65,7 @@ impl FoundObject {
     /// # Errors
     ///
     /// A name or a value is not UTF-8.
-    pub fn append_json(&self, out: &mut Vec<u8>) -> Result<(), NotText> {
+    pub fn append_json(&self, out: &mut Vec<u8>) -> Result<(), NotUtf8> {
         out.push(b'{');
         if self.input.is_typed() {
             out.extend_from_slice(b"\"bucket_type\":");
@@ -186,7 +186,7 @@ fn dictionary(entries: Vec<(Term, Term)>) -> Term {
     ])
 }
 
-fn append_value(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
+fn append_value(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotUtf8> {
     let meta = &sibling.meta;
     out.extend_from_slice(b"{\"metadata\":{\"X-Riak-VTag\":");
     append_text(out, &sibling.vtag)?;
@@ -217,7 +217,7 @@ fn append_value(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
     Ok(())
 }
 
-fn append_links(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
+fn append_links(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotUtf8> {
     out.extend_from_slice(b",\"Links\":[");
     for (place, link) in sibling.meta.links.iter().enumerate() {
         out.push(if place > 0 { b',' } else { b'[' });

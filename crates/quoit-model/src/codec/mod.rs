@@ -6,15 +6,15 @@
 //! internode frames have their own.
 
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
+use crate::cursor::{Cursor, Truncated, put_counted, put_varint};
 use crate::object::{Object, Sibling};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-mod rare;
+mod rare_metadata;
 
-use rare::{decode_rare, encode_rare};
+use rare_metadata::{decode_rare, encode_rare};
 
 /// First byte of the stored form. Riak's forms begin with 53 or 131, so the first byte distinguishes the
 /// forms.
@@ -60,7 +60,7 @@ pub(crate) const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
 pub enum ObjectError {
     /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("stored object is cut off at byte {at}; restore the record from another replica")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the field that does not fit.
         at: usize,
     },
@@ -85,9 +85,9 @@ pub enum ObjectError {
     },
 }
 
-impl From<CutOff> for ObjectError {
-    fn from(cut_off: CutOff) -> Self {
-        Self::CutOff { at: cut_off.at }
+impl From<Truncated> for ObjectError {
+    fn from(cut_off: Truncated) -> Self {
+        Self::Truncated { at: cut_off.at }
     }
 }
 

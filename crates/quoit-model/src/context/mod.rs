@@ -15,7 +15,7 @@
 //! migration.
 
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
+use crate::cursor::{Cursor, Truncated, put_counted, put_varint};
 use crate::etf::{ETF_VERSION, Limits, Term, deflate_raw, inflate_raw};
 use crate::riak_clock::{RiakClockError, clock_of_term, decode_riak_clock, encode_riak_clock};
 use bytes::Bytes;
@@ -196,12 +196,12 @@ fn decode_own(context: &[u8]) -> Result<VersionVector, ContextError> {
     Ok(VersionVector::from_sorted(entries))
 }
 
-fn read_header(cursor: &mut Cursor<'_>) -> Result<usize, CutOff> {
+fn read_header(cursor: &mut Cursor<'_>) -> Result<usize, Truncated> {
     cursor.u8()?;
     cursor.count()
 }
 
-fn read_entry(cursor: &mut Cursor<'_>) -> Result<Dot, CutOff> {
+fn read_entry(cursor: &mut Cursor<'_>) -> Result<Dot, Truncated> {
     let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
     Ok(Dot { actor, counter: cursor.varint()?, time_secs: 0 })
 }

@@ -98,18 +98,18 @@ pub(super) struct Request<'a> {
 
 /// Events that a request has undone in the fields that enclose an item.
 #[derive(Clone, Copy)]
-struct Undone<'a> {
+struct UndoneEvents<'a> {
     events: &'a EventSet,
     around: Option<&'a Self>,
 }
 
-impl Undone<'_> {
+impl UndoneEvents<'_> {
     fn contains(&self, dot: &Dot) -> bool {
         self.events.contains(dot) || is_undone(dot, self.around)
     }
 }
 
-fn is_undone(dot: &Dot, around: Option<&Undone<'_>>) -> bool {
+fn is_undone(dot: &Dot, around: Option<&UndoneEvents<'_>>) -> bool {
     around.is_some_and(|undone| undone.contains(dot))
 }
 
@@ -206,7 +206,7 @@ impl<'a> Request<'a> {
         &mut self,
         item: Option<&Item<Totals>>,
         change: &mut ItemChange<Totals>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
         by: i64,
     ) -> Result<(), ApplyError> {
         let mut totals = change.write.take().map_or_else(Totals::default, |write| write.payload);
@@ -228,7 +228,7 @@ impl<'a> Request<'a> {
         &mut self,
         item: Option<&Item<()>>,
         change: &mut ItemChange<()>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
     ) -> Result<(), ApplyError> {
         undo_where(item, change, around, |_| true);
         change.write = Some(Write { dot: self.dot()?, payload: () });
@@ -241,7 +241,7 @@ impl<'a> Request<'a> {
         &mut self,
         item: Option<&Item<()>>,
         change: &mut ItemChange<()>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
     ) -> Result<bool, ApplyError> {
         let context = self.context;
         let seen = |write: &Write<()>| context.is_none_or(|context| context.contains(&write.dot));
@@ -274,7 +274,7 @@ impl<'a> Request<'a> {
         &mut self,
         item: Option<&Item<Assigned>>,
         change: &mut ItemChange<Assigned>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
         value: &Bytes,
     ) -> Result<(), ApplyError> {
         let new = Assigned { time_us: self.coordinator.now_us, value: value.clone() };
@@ -288,7 +288,7 @@ impl<'a> Request<'a> {
         &mut self,
         elements: Option<&BTreeMap<Bytes, Item<()>>>,
         changes: &mut BTreeMap<Bytes, ItemChange<()>>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
         element: &Bytes,
     ) -> Result<(), ApplyError> {
         let item = elements.and_then(|elements| elements.get(element));
@@ -300,7 +300,7 @@ impl<'a> Request<'a> {
         &mut self,
         elements: Option<&BTreeMap<Bytes, Item<()>>>,
         changes: &mut BTreeMap<Bytes, ItemChange<()>>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
         operation: &[SetChange],
     ) -> Result<(), ApplyError> {
         for change in operation {
@@ -323,7 +323,7 @@ impl<'a> Request<'a> {
         &mut self,
         fields: Option<&BTreeMap<FieldName, MapField>>,
         changes: &mut BTreeMap<FieldName, FieldChange>,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
         operation: &MapOperation,
     ) -> Result<(), ApplyError> {
         let field_of = |name: &FieldName| fields.and_then(|fields| fields.get(name));
@@ -350,7 +350,7 @@ impl<'a> Request<'a> {
         &mut self,
         field: Option<&MapField>,
         change: &mut FieldChange,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
     ) -> Result<bool, ApplyError> {
         let mut found = Vec::new();
         // Each field is searched once, since it may be large and be removed many times.
@@ -381,11 +381,11 @@ impl<'a> Request<'a> {
         &mut self,
         field: Option<&MapField>,
         change: &mut FieldChange,
-        around: Option<&Undone<'_>>,
+        around: Option<&UndoneEvents<'_>>,
         operation: &FieldOperation,
     ) -> Result<(), ApplyError> {
         let FieldChange { undone, presence, content } = change;
-        let undone = Undone { events: undone, around };
+        let undone = UndoneEvents { events: undone, around };
         let around = Some(&undone);
         self.enable(field.map(|field| &field.presence), presence, around)?;
         match (field.map(|field| &field.content), content, operation) {
@@ -417,7 +417,7 @@ impl<'a> Request<'a> {
 fn undo_where<P>(
     item: Option<&Item<P>>,
     change: &mut ItemChange<P>,
-    around: Option<&Undone<'_>>,
+    around: Option<&UndoneEvents<'_>>,
     mut is_asked_for: impl FnMut(&Write<P>) -> bool,
 ) -> bool {
     let mut any = false;

@@ -1,7 +1,7 @@
 //! Changes that an operation makes to a state, item by item; the body of a delta.
 
 use super::content::{Assigned, Content, MapField, Totals};
-use super::item::{Item, ItemChange, to_come};
+use super::item::{Item, ItemChange, unseen_events};
 use super::{CausalClock, EventSet, FieldKind, FieldName};
 use crate::hll::HyperLogLog;
 use crate::props::Datatype;
@@ -122,8 +122,8 @@ impl MapField {
     pub(super) fn join(&mut self, change: &FieldChange, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            if let Some(to_come) = to_come(&change.undone, clock) {
-                self.deferred.merge(&to_come);
+            if let Some(unseen_events) = unseen_events(&change.undone, clock) {
+                self.deferred.merge(&unseen_events);
             }
         }
         let in_presence = self.presence.join(&change.presence, clock);

@@ -1,6 +1,6 @@
 //! Error of decoding the stored forms of data types.
 
-use crate::cursor::CutOff;
+use crate::cursor::Truncated;
 use thiserror::Error;
 
 /// Error of decoding a stored data type.
@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum StoredFormError {
     /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("stored data type is cut off at byte {at}; restore the record from another replica")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the field that does not fit.
         at: usize,
     },
@@ -32,8 +32,8 @@ pub enum StoredFormError {
     },
 }
 
-impl From<CutOff> for StoredFormError {
-    fn from(cut_off: CutOff) -> Self {
-        Self::CutOff { at: cut_off.at }
+impl From<Truncated> for StoredFormError {
+    fn from(cut_off: Truncated) -> Self {
+        Self::Truncated { at: cut_off.at }
     }
 }

@@ -124,9 +124,9 @@ impl<P: Clone> Item<P> {
     pub(super) fn join(&mut self, change: &ItemChange<P>, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            let to_come = to_come(&change.undone, clock);
-            if let Some(to_come) = to_come.filter(|_| !planted!(ForgetsDeferred)) {
-                self.deferred.get_or_insert_default().merge(&to_come);
+            let unseen_events = unseen_events(&change.undone, clock);
+            if let Some(unseen_events) = unseen_events.filter(|_| !planted!(ForgetsDeferred)) {
+                self.deferred.get_or_insert_default().merge(&unseen_events);
             }
         }
         if let Some(write) = &change.write
@@ -190,11 +190,11 @@ impl<P: Clone> Item<P> {
 }
 
 /// The events of `undone` that the clock does not have; `None` if it has them all.
-pub(super) fn to_come(undone: &EventSet, clock: &CausalClock) -> Option<EventSet> {
+pub(super) fn unseen_events(undone: &EventSet, clock: &CausalClock) -> Option<EventSet> {
     (!clock.has_all(undone)).then(|| {
-        let mut to_come = undone.clone();
-        to_come.subtract(clock);
-        to_come
+        let mut unseen_events = undone.clone();
+        unseen_events.subtract(clock);
+        unseen_events
     })
 }
 

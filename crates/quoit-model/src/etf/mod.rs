@@ -178,7 +178,7 @@ impl Limits {
 pub enum EtfError {
     /// The bytes end too early.
     #[error("external term is cut off at byte {at}")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the part that does not fit.
         at: usize,
     },

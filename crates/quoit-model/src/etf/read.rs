@@ -2,15 +2,15 @@
 
 use super::inflate::inflate_zlib;
 use super::{ETF_VERSION, EtfError, Limits, Term, tag};
-use crate::cursor::{Cursor, CutOff};
+use crate::cursor::{Cursor, Truncated};
 use bytes::Bytes;
 
 /// Number of bytes of an `i128`. Larger magnitudes do not fit, whatever their sign.
 const I128_BYTES: usize = 16;
 
-impl From<CutOff> for EtfError {
-    fn from(cut_off: CutOff) -> Self {
-        Self::CutOff { at: cut_off.at }
+impl From<Truncated> for EtfError {
+    fn from(cut_off: Truncated) -> Self {
+        Self::Truncated { at: cut_off.at }
     }
 }
 

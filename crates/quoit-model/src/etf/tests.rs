@@ -166,6 +166,6 @@ fn nesting_and_number_of_terms_are_bounded() {
 fn counts_beyond_the_input_reserve_nothing() {
     for head in [tag::LIST, tag::LARGE_TUPLE, tag::MAP, tag::BINARY, tag::LARGE_BIG] {
         let bytes = Bytes::from(vec![ETF_VERSION, head, 0xff, 0xff, 0xff, 0xff, tag::NIL]);
-        assert!(matches!(Term::decode(&bytes, &SMALL), Err(EtfError::CutOff { .. })));
+        assert!(matches!(Term::decode(&bytes, &SMALL), Err(EtfError::Truncated { .. })));
     }
 }

@@ -10,7 +10,7 @@
 //! Equal HyperLogLogs have equal bytes; any other form is refused.
 
 use super::{HyperLogLog, Precision, Register, Registers, filled};
-use crate::cursor::{Cursor, CutOff, put_varint};
+use crate::cursor::{Cursor, Truncated, put_varint};
 use quoit_number::low_u16;
 use thiserror::Error;
 
@@ -26,7 +26,7 @@ const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 pub enum HllError {
     /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("HyperLogLog is cut off at byte {at}; take the record from another replica")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the part that does not fit.
         at: usize,
     },
@@ -44,9 +44,9 @@ pub enum HllError {
     },
 }
 
-impl From<CutOff> for HllError {
-    fn from(cut_off: CutOff) -> Self {
-        Self::CutOff { at: cut_off.at }
+impl From<Truncated> for HllError {
+    fn from(cut_off: Truncated) -> Self {
+        Self::Truncated { at: cut_off.at }
     }
 }
 

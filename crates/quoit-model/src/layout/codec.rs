@@ -19,7 +19,7 @@ use super::member::{
     CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutMember, LayoutRules, NODES_MAX, checked,
 };
 use super::{Layout, LayoutDecodeError};
-use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
+use crate::cursor::{Cursor, Truncated, put_counted, put_varint};
 use crate::hash::RingSize;
 use crate::node::NodeId;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl LayoutReader<'_> {
         LayoutDecodeError::Damaged { size_bytes: self.size_bytes, at, what }
     }
 
-    fn whole<T>(&self, read: Result<T, CutOff>) -> Result<T, LayoutDecodeError> {
+    fn whole<T>(&self, read: Result<T, Truncated>) -> Result<T, LayoutDecodeError> {
         read.map_err(|cut| self.damaged(cut.at, "it ends too early"))
     }
 

@@ -64,7 +64,7 @@ pub use member::{
 pub use movement::{Movement, Transfer};
 pub use report::{LayoutWarning, NodeShare};
 
-use crate::hash::{Partition, Placement, RingSize};
+use crate::hash::{Partition, PlacementHash, RingSize};
 use crate::node::NodeId;
 use quoit_number::length_u32;
 
@@ -253,7 +253,7 @@ impl Layout {
     /// the node of the corresponding position in the order of the record's partition. No allocation.
     pub fn preflist(
         &self,
-        placement: Placement,
+        placement: PlacementHash,
         n_val: u32,
     ) -> impl Iterator<Item = (Partition, NodeId)> + '_ {
         let partition_count = self.ring_size.get();

@@ -19,7 +19,7 @@ pub struct PlainObject<'a> {
     /// All events that the object has seen.
     pub clock: VersionVector,
     /// The event that wrote the value.
-    pub dot: DotPlace,
+    pub dot: DotRef,
     /// Time of the write in microseconds since 1970; 0 if unknown.
     pub last_modified_us: u64,
     /// Entity tag that clients see, without quotes; empty if unknown.
@@ -40,7 +40,7 @@ pub struct PlainObject<'a> {
 
 /// Place of the dot of a value.
 #[derive(Clone, Debug)]
-pub enum DotPlace {
+pub enum DotRef {
     /// Index of the clock entry that is the dot, time included.
     InClock(usize),
     /// The dot itself, if the clock's entry of the actor has a higher counter or another time, or
@@ -73,8 +73,8 @@ impl<'a> PlainObject<'a> {
     #[expect(clippy::indexing_slicing, reason = "`decode_plain` and `written` checked the place")]
     pub fn dot(&self) -> &Dot {
         match &self.dot {
-            DotPlace::InClock(place) => &self.clock.entries()[*place],
-            DotPlace::Explicit(dot) => dot,
+            DotRef::InClock(place) => &self.clock.entries()[*place],
+            DotRef::Explicit(dot) => dot,
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> PlainObject<'a> {
         let found = entries.find(|(_, entry)| entry.actor == dot.actor);
         let (place, entry) = found.expect("the clock has the event");
         let same = entry == dot && entry.time_secs == dot.time_secs;
-        let dot = if same { DotPlace::InClock(place) } else { DotPlace::Explicit(dot.clone()) };
+        let dot = if same { DotRef::InClock(place) } else { DotRef::Explicit(dot.clone()) };
         Self {
             clock,
             dot,

@@ -1,6 +1,6 @@
 //! Stored form of plain objects, decoded and encoded without an [`Object`](crate::object::Object).
 
-use super::{DotPlace, PlainObject};
+use super::{DotRef, PlainObject};
 use crate::codec::{
     CHARSET, COMMON_CONTENT_TYPES, CONTENT_ENCODING, CONTENT_TYPE, DELETED, DOT_EXPLICIT,
     DOT_IN_CLOCK, EXPIRES_AT, INDEXES, KNOWN_FLAGS, LAST_MODIFIED, LINKS, OBJECT_FORMAT_1, OTHER,
@@ -30,9 +30,9 @@ pub(super) fn decode_plain<'a>(
         (true, false) => {
             let place = usize::try_from(cursor.varint().ok()?).ok()?;
             clock.entries().get(place)?;
-            DotPlace::InClock(place)
+            DotRef::InClock(place)
         }
-        (false, true) => DotPlace::Explicit(decode_dot(cursor).ok()?),
+        (false, true) => DotRef::Explicit(decode_dot(cursor).ok()?),
         _ => return None,
     };
     let mut optional = |flag: u16, read: fn(&mut Cursor<'a>) -> Option<&'a [u8]>| {
@@ -83,8 +83,8 @@ pub(super) fn encode_front(object: &PlainObject<'_>, out: &mut Vec<u8>) {
     put_varint(out, 1);
     let flag = |flag: u16, present: bool| if present { flag } else { 0 };
     let flags = match object.dot {
-        DotPlace::InClock(_) => DOT_IN_CLOCK,
-        DotPlace::Explicit(_) => DOT_EXPLICIT,
+        DotRef::InClock(_) => DOT_IN_CLOCK,
+        DotRef::Explicit(_) => DOT_EXPLICIT,
     } | flag(LAST_MODIFIED, object.last_modified_us != 0)
         | flag(VTAG, !object.vtag.is_empty())
         | flag(CONTENT_TYPE, object.content_type.is_some())
@@ -94,8 +94,8 @@ pub(super) fn encode_front(object: &PlainObject<'_>, out: &mut Vec<u8>) {
         | flag(REPLACES, object.replaces);
     out.extend_from_slice(&flags.to_le_bytes());
     match &object.dot {
-        DotPlace::InClock(place) => put_varint(out, *place as u64),
-        DotPlace::Explicit(dot) => encode_dot(dot, out),
+        DotRef::InClock(place) => put_varint(out, *place as u64),
+        DotRef::Explicit(dot) => encode_dot(dot, out),
     }
     if object.last_modified_us != 0 {
         out.extend_from_slice(&object.last_modified_us.to_le_bytes());

@@ -189,6 +189,6 @@ fn a_value_whose_event_has_another_time_than_its_clock_entry_keeps_it() {
     let mut clock = VersionVector::default();
     clock.advance(&Dot { time_secs: 5, ..dot(b"a", 3) });
     let made = PlainObject::written(clock, &Dot { time_secs: 4, ..dot(b"a", 3) });
-    assert!(matches!(made.dot, DotPlace::Explicit(_)));
+    assert!(matches!(made.dot, DotRef::Explicit(_)));
     assert_eq!(made.dot().time_secs, 4);
 }

@@ -1,6 +1,6 @@
 //! Error of decoding a data type of Riak.
 
-use crate::cursor::CutOff;
+use crate::cursor::Truncated;
 use crate::etf::EtfError;
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ pub enum RiakDataTypeError {
     },
     /// The bytes end too early.
     #[error("data type of Riak is cut off at byte {at}")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the part that does not fit.
         at: usize,
     },
@@ -55,8 +55,8 @@ pub enum RiakDataTypeError {
     },
 }
 
-impl From<CutOff> for RiakDataTypeError {
-    fn from(cut_off: CutOff) -> Self {
-        Self::CutOff { at: cut_off.at }
+impl From<Truncated> for RiakDataTypeError {
+    fn from(cut_off: Truncated) -> Self {
+        Self::Truncated { at: cut_off.at }
     }
 }

@@ -1,7 +1,7 @@
 //! Metadata of a sibling in version 1: a fixed head, then entries in the order of an Erlang `dict`.
 
 use super::{RAW, TERM, put_sized, sized};
-use crate::cursor::{Cursor, CutOff};
+use crate::cursor::{Cursor, Truncated};
 use crate::etf::{
     ETF_VERSION, Limits, Term, put_big, put_binary, put_integer, put_list_header, put_nil,
     put_term, put_text, put_tuple_header,
@@ -51,7 +51,7 @@ const FIELDS: [(MetaField, &[u8]); 8] = [
 ];
 
 /// Decodes metadata to a sibling without a value.
-pub(super) fn decode(stored: &Bytes) -> Result<Sibling, CutOff> {
+pub(super) fn decode(stored: &Bytes) -> Result<Sibling, Truncated> {
     let (mut sibling, order) = decode_fields(stored)?;
     if order != default_order(&sibling) {
         sibling.meta.other.push((Bytes::from_static(NOTE_ORDER), order.into()));
@@ -84,7 +84,7 @@ fn raw_note(sibling: &Sibling) -> Option<&Bytes> {
 }
 
 /// Decodes head and entries. Returns the order of the entries, too.
-fn decode_fields(stored: &Bytes) -> Result<(Sibling, Vec<u8>), CutOff> {
+fn decode_fields(stored: &Bytes) -> Result<(Sibling, Vec<u8>), Truncated> {
     let mut cursor = Cursor::new(stored);
     let [mega, secs, micros] = [be_u32(&mut cursor)?, be_u32(&mut cursor)?, be_u32(&mut cursor)?];
     let vtag_len = cursor.u8()?;
@@ -105,7 +105,7 @@ fn decode_fields(stored: &Bytes) -> Result<(Sibling, Vec<u8>), CutOff> {
     Ok((sibling, order))
 }
 
-fn be_u32(cursor: &mut Cursor<'_>) -> Result<u64, CutOff> {
+fn be_u32(cursor: &mut Cursor<'_>) -> Result<u64, Truncated> {
     Ok(u32::from_be_bytes(cursor.array()?).into())
 }
 

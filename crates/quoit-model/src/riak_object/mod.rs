@@ -13,7 +13,7 @@
 mod meta;
 mod v0;
 
-use crate::cursor::{Cursor, CutOff};
+use crate::cursor::{Cursor, Truncated};
 use crate::etf::{ETF_VERSION, EtfError, Limits};
 use crate::object::{Object, Sibling};
 use crate::riak_clock::{RiakClockError, decode_riak_clock, encode_riak_clock};
@@ -39,7 +39,7 @@ const NOTE_VALUE: &[u8] = b"v";
 pub enum RiakObjectError {
     /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("Riak object is cut off at byte {at}; take the record from another replica")]
-    CutOff {
+    Truncated {
         /// Offset in bytes of the field that does not fit.
         at: usize,
     },
@@ -71,9 +71,9 @@ pub enum RiakObjectError {
     },
 }
 
-impl From<CutOff> for RiakObjectError {
-    fn from(cut_off: CutOff) -> Self {
-        Self::CutOff { at: cut_off.at }
+impl From<Truncated> for RiakObjectError {
+    fn from(cut_off: Truncated) -> Self {
+        Self::Truncated { at: cut_off.at }
     }
 }
 
@@ -147,7 +147,7 @@ fn put_value(out: &mut Vec<u8>, sibling: &Sibling) {
 }
 
 /// Reads a 32-bit length and that many bytes.
-fn sized(cursor: &mut Cursor<'_>) -> Result<Bytes, CutOff> {
+fn sized(cursor: &mut Cursor<'_>) -> Result<Bytes, Truncated> {
     let len = u32::from_be_bytes(cursor.array()?);
     cursor.bytes(len as usize)
 }

@@ -136,7 +136,7 @@ fn convert(args: &ConvertArgs, format: Format) -> Result<()> {
         settings: &settings,
         accepts_damage: args.accept_damage,
         ignores_room: args.ignore_room,
-        ask_for_room: engines::free_bytes,
+        free_bytes_of: engines::free_bytes,
         note_every_bytes: args.note_every,
     };
     if args.abandon {

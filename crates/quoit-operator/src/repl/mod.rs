@@ -335,7 +335,7 @@ fn promote(caller: &Caller, limit: Duration) -> Result<()> {
     let until = Instant::now() + limit;
     loop {
         let nodes = caller.call(&json!({"command": "status"}))?;
-        let left = page::not_across(&nodes);
+        let left = page::pending_at_peers(&nodes);
         if left.count == 0 && left.faults.is_empty() {
             say!("all is across: {} objects of the other cluster were stored here", left.stored);
             return Ok(());

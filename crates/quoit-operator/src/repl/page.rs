@@ -172,7 +172,7 @@ pub(super) fn rebase(done: &Value) -> String {
 }
 
 /// The sum of the entries that wait at the peers of all nodes.
-pub(super) fn not_across(nodes: &[(String, Value)]) -> PendingObjects {
+pub(super) fn pending_at_peers(nodes: &[(String, Value)]) -> PendingObjects {
     let mut left = PendingObjects::default();
     // Several nodes may consume the queue of the same peer; its waiting entries are counted once.
     let mut waiting = std::collections::BTreeMap::new();
@@ -226,7 +226,7 @@ mod tests {
             ("n1".to_owned(), node(7, Value::Null)),
             ("n2".to_owned(), node(9, json!("a:1:pb does not answer"))),
         ];
-        let left = not_across(&nodes);
+        let left = pending_at_peers(&nodes);
         assert_eq!((left.count, left.stored), (9, 10));
         assert_eq!(left.faults, ["n2: a:1:pb does not answer"]);
     }

@@ -8,7 +8,7 @@
 
 mod profile;
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, drive};
 use crate::instructions::CountedLoad;
 use crate::protocol::Exchange;
@@ -36,7 +36,7 @@ struct AccountedRequest {
 }
 
 impl AccountedRequest {
-    fn load(&self, common: &Common) -> Load {
+    fn load(&self, common: &CommonOptions) -> Load {
         Load {
             first_key: if self.on_new_keys { common.keys } else { 0 },
             sequential: self.on_new_keys,
@@ -46,7 +46,7 @@ impl AccountedRequest {
 }
 
 /// Prints the breakdown of a get and of puts, synced and unsynced, of existing and new keys.
-pub(crate) fn account(common: &Common) -> Result<()> {
+pub(crate) fn account(common: &CommonOptions) -> Result<()> {
     let (quick, synced) = (common.put(Some(0)), common.put(None));
     let requests = [
         AccountedRequest { name: "get", exchange: Exchange::PbGet, on_new_keys: false },
@@ -84,7 +84,7 @@ struct Spent {
     others: PartCost,
 }
 
-fn print_parts(common: &Common, request: &AccountedRequest) -> Result<()> {
+fn print_parts(common: &CommonOptions, request: &AccountedRequest) -> Result<()> {
     let operations = common.operations;
     let (once, twice) =
         (spent(common, request, operations)?, spent(common, request, 2 * operations)?);
@@ -113,11 +113,11 @@ fn print_parts(common: &Common, request: &AccountedRequest) -> Result<()> {
 }
 
 /// The costs of a node while it serves that many requests.
-fn spent(common: &Common, request: &AccountedRequest, operations: u64) -> Result<Spent> {
-    let reach = |node: &Running, _: &Path| Ok(node.target());
+fn spent(common: &CommonOptions, request: &AccountedRequest, operations: u64) -> Result<Spent> {
+    let target_of = |node: &Running, _: &Path| Ok(node.target());
     let (binary, set) = (&common.quoit, common.set.clone());
     let load = request.load(common);
-    let counted = CountedLoad { binary, set, filled: None, load, reach: &reach };
+    let counted = CountedLoad { binary, set, filled: None, load, target_of: &target_of };
     let mut threads: Vec<ThreadCosts> = counted
         .profiles(common, operations, &["--cache-sim=yes"])?
         .iter()
@@ -130,7 +130,7 @@ fn spent(common: &Common, request: &AccountedRequest, operations: u64) -> Result
     Ok(Spent { serving, others })
 }
 
-fn print_calls(common: &Common, request: &AccountedRequest, threads: u32) -> Result<()> {
+fn print_calls(common: &CommonOptions, request: &AccountedRequest, threads: u32) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let mut set = common.set.clone();
     set.push(format!("worker_threads={threads}"));

@@ -9,7 +9,7 @@ use quoit_model::key::{BucketRef, EncodedKey};
 use quoit_seam::{Disk, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
-    Access, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
+    BeforeImage, Decision, Engine, Fetch, IoMode, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Cost of an operation.
-struct Cost {
+struct OperationCost {
     us: f64,
     /// Processor time of the calling thread.
     cpu_us: f64,
@@ -151,7 +151,7 @@ fn pass(
     engine: &dyn Engine,
     count: u64,
     run: impl Fn(&dyn Engine, &RecordAt<'_>) -> Result<()>,
-) -> Result<Cost> {
+) -> Result<OperationCost> {
     // The names are made beforehand, because making them is not part of the engine's cost.
     let names: Vec<Name> = scrambled(count).map(Name::of_number).collect();
     let (before, began, cpu_before) = (IoBytes::of(None)?, Instant::now(), own_cpu());
@@ -160,7 +160,7 @@ fn pass(
     }
     let each = |taken: Duration| taken.as_secs_f64() * 1e6 / count as f64;
     let (us, cpu_us) = (each(began.elapsed()), each(own_cpu().saturating_sub(cpu_before)));
-    Ok(Cost { us, cpu_us, moved: IoBytes::of(None)?.since(before) })
+    Ok(OperationCost { us, cpu_us, moved: IoBytes::of(None)?.since(before) })
 }
 
 /// Processor time of this thread so far.
@@ -176,7 +176,7 @@ fn head(engine: &dyn Engine, at: &RecordAt<'_>) -> Result<()> {
 }
 
 fn get(engine: &dyn Engine, at: &RecordAt<'_>) -> Result<()> {
-    match engine.get(at, Access::Wait)? {
+    match engine.get(at, IoMode::Wait)? {
         Fetch::Found(record) => ensure!(record.value.len() == BODY_BYTES, "a body is cut off"),
         other => anyhow::bail!("a record was {other:?}"),
     }
@@ -198,7 +198,9 @@ fn fill(engine: &dyn Engine, count: u64) -> Result<()> {
             value.extend_from_slice(&body);
             Decision::Put(RecordMeta { n_val_class: 1, digest: number, ..RecordMeta::default() })
         };
-        retry_while_overloaded(|| engine.update(&name.at(), Before::Skip, Access::Wait, change))?;
+        retry_while_overloaded(|| {
+            engine.update(&name.at(), BeforeImage::Skip, IoMode::Wait, change)
+        })?;
         if number % 10_000 == 0 {
             interrupt::check()?;
         }

@@ -80,7 +80,7 @@ impl MemoryGroup {
     }
 
     /// The file to which a process writes its id to enter the group.
-    pub(super) fn entrance(&self) -> PathBuf {
+    pub(super) fn cgroup_procs(&self) -> PathBuf {
         self.group.join("cgroup.procs")
     }
 }

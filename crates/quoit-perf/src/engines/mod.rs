@@ -4,7 +4,7 @@
 //! and after each run it reads the counters of the node's process, of its data directory and of the disk.
 //! Only the profile `heads` opens the engines in this process.
 
-mod beyond;
+mod beyond_memory;
 mod heads;
 mod interrupt;
 mod load;

@@ -1,6 +1,6 @@
 //! The profiles.
 
-use super::{EngineName, EngineOptions, beyond, heads};
+use super::{EngineName, EngineOptions, beyond_memory, heads};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Profile {
     pub(super) fn run(self, options: &EngineOptions) -> Result<String> {
         match self {
             Self::Heads => heads::run(options, &options.engines(self)),
-            Self::BeyondUniform | Self::BeyondPareto => beyond::run(self, options),
+            Self::BeyondUniform | Self::BeyondPareto => beyond_memory::run(self, options),
         }
     }
 }

@@ -71,10 +71,10 @@ impl<'o> Trial<'o> {
         let mut set = variant.set.clone();
         set.push("log.level=error".to_owned());
         set.extend(options.set.iter().cloned());
-        let entrance = group.as_ref().map(MemoryGroup::entrance);
+        let cgroup_procs = group.as_ref().map(MemoryGroup::cgroup_procs);
         let data = directory.path().join("data");
         let program = NodeProgram { binary: &options.quoit, set: &set };
-        let (node, _) = servers::quoit_in(program, &data, entrance.as_deref())?;
+        let (node, _) = servers::quoit_in(program, &data, cgroup_procs.as_deref())?;
         Ok(Self { options, profile, label: variant.label.clone(), node, _group: group, directory })
     }
 

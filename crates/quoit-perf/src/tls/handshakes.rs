@@ -2,7 +2,7 @@
 //! for which one occupies the thread that serves requests.
 
 use super::files::TlsFiles;
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::{Load, Target, drive};
 use crate::idle::run_at_idle_priority;
 use crate::instructions::count_work;
@@ -30,7 +30,7 @@ const COUNTED_HANDSHAKES: u64 = 200;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HandshakeOptions {
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     /// Number of handshakes in each measurement of their processor time.
     #[arg(long, default_value_t = 2000)]
     handshakes: u64,
@@ -46,7 +46,7 @@ pub(crate) struct HandshakeOptions {
 }
 
 impl HandshakeOptions {
-    pub(crate) const fn common(&self) -> &Common {
+    pub(crate) const fn common(&self) -> &CommonOptions {
         &self.common
     }
 }

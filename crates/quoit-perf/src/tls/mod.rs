@@ -9,7 +9,7 @@ pub(crate) use handshakes::{HandshakeOptions, handshakes};
 pub(crate) use nodes::nodes;
 pub(crate) use rights::rights;
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::Target;
 use crate::link::Transport;
 use crate::protocol::Exchange;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use files::TlsFiles;
 
 /// Measures gets and puts over TLS 1.3 on open connections, compared with unencrypted ones.
-pub(crate) fn tls(common: &Common) -> Result<()> {
+pub(crate) fn tls(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let files = TlsFiles::make(dir.path())?;
     let mut set = common.set.clone();

@@ -1,6 +1,6 @@
 //! Cost of TLS between nodes: a cluster with mutual TLS compared with one without TLS.
 
-use crate::Common;
+use crate::CommonOptions;
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Target, drive};
 use crate::protocol::Exchange;
@@ -16,7 +16,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Measures the processor time of all nodes for a get (r=2) and a put (w=2, dw=0), with and without mutual
 /// TLS between the nodes. Client connections are unencrypted in both cases.
-pub(crate) fn nodes(common: &Common) -> Result<()> {
+pub(crate) fn nodes(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let start = |name: &str, mode: &str| -> Result<DevCluster> {
         let (path, mut set) = (dir.path().join(name), common.set.clone());

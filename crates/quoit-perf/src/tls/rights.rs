@@ -1,7 +1,7 @@
 //! Instructions of a permission check, counted by callgrind.
 
 use super::files::TlsFiles;
-use crate::Common;
+use crate::CommonOptions;
 use crate::drive::Target;
 use crate::instructions::CountedLoad;
 use crate::link::{Login, Transport};
@@ -30,7 +30,7 @@ const COMMANDS: [&str; 7] = [
 /// Counts the instructions of a get by a user with a grant, compared with a get on a node with security
 /// off, over both protocols. All nodes start from copies of one data directory, with the same records and
 /// rules.
-pub(crate) fn rights(common: &Common) -> Result<()> {
+pub(crate) fn rights(common: &CommonOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let files = TlsFiles::make(dir.path())?;
     let client = files.client(true)?;
@@ -49,10 +49,10 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
         let address = node.https.context("the address for HTTPS")?;
         Ok(node.over(address, Transport::Tls(client.clone(), None)))
     };
-    let count = |exchange: Exchange, reach: &dyn Fn(&Running, &Path) -> Result<Target>| {
+    let count = |exchange: Exchange, target_of: &dyn Fn(&Running, &Path) -> Result<Target>| {
         let load = common.load(exchange);
         let (binary, filled) = (&common.quoit, Some(filled.as_path()));
-        CountedLoad { binary, set: set.clone(), filled, load, reach }.count(common)
+        CountedLoad { binary, set: set.clone(), filled, load, target_of }.count(common)
     };
     let switch = |data: &Path, state| run(&common.quoit, &[state], data);
     println!(

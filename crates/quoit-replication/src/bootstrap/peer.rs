@@ -1,8 +1,8 @@
 //! A node of the other cluster from which pages are read.
 
 use crate::address::PeerAddress;
-use crate::asking::{AskError, AskedNode};
 use crate::dialer::PeerDialer;
+use crate::remote_node::{PeerRequestError, RemoteNode};
 use quoit_core::{CopiedPage, CopiedRecord, RequestError, VisitedCluster};
 use quoit_wire::messages::{RpbCopiedRecord, RpbCopyPageReq, RpbCopyPageResp};
 use std::time::Duration;
@@ -14,13 +14,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Debug, Error)]
 pub(super) enum CopyFault {
     #[error("{0}")]
-    Ask(#[from] AskError),
+    Ask(#[from] PeerRequestError),
     #[error("{0}{1}")]
     Own(RequestError, &'static str),
 }
 
 /// A connection to a node of the other cluster.
-pub(super) struct CopyPeer(AskedNode);
+pub(super) struct CopyPeer(RemoteNode);
 
 impl CopyPeer {
     pub(super) async fn connect(
@@ -28,13 +28,13 @@ impl CopyPeer {
         address: &PeerAddress,
         own: VisitedCluster,
     ) -> Result<Self, CopyFault> {
-        Ok(Self(AskedNode::connect(dialer, address, own, ANSWER_TIMEOUT).await?))
+        Ok(Self(RemoteNode::connect(dialer, address, own, ANSWER_TIMEOUT).await?))
     }
 
     /// Number of partitions of the peer's cluster.
     pub(super) async fn ring_size(&mut self) -> Result<u16, CopyFault> {
         let answer = self.ask(None, None).await?;
-        u16::try_from(answer.ring_size).map_err(|_| CopyFault::from(AskError::Malformed))
+        u16::try_from(answer.ring_size).map_err(|_| CopyFault::from(PeerRequestError::Malformed))
     }
 
     /// A page of a partition; `None` if the peer has no complete copy.
@@ -48,7 +48,7 @@ impl CopyPeer {
             return Ok(None);
         }
         if answer.next.is_some_and(|next| next <= from) {
-            return Err(AskError::Malformed.into());
+            return Err(PeerRequestError::Malformed.into());
         }
         let record =
             |RpbCopiedRecord { key, object }: RpbCopiedRecord| CopiedRecord { key, object };

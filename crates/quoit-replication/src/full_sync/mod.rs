@@ -34,12 +34,12 @@ use quoit_core::ReplicatedStore;
 use quoit_number::saturating_u64;
 use range::PlannedRange;
 use rebase::RebasePlan;
-use schedule::{NodePlace, Turn};
+use schedule::{NodeOrdinal, ScheduledCheck};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
-use walk::{FullSyncError, Walk};
+use walk::{FullSyncError, RunningCheck};
 
 /// Interval at which the schedule is checked.
 const TICK: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ struct State {
     /// Records that the next range check repairs.
     planned: PlannedRange,
     /// The next check, with this node's place among the live nodes by which it was chosen.
-    next: Option<(Turn, NodePlace)>,
+    next: Option<(ScheduledCheck, NodeOrdinal)>,
     totals: report::Totals,
 }
 
@@ -148,7 +148,7 @@ impl FullSync {
         n_vals.iter().all(|n_val| *n_val == settings.local_n_val)
     }
 
-    fn kind_of(&self, turn: Option<Turn>) -> CheckKind {
+    fn kind_of(&self, turn: Option<ScheduledCheck>) -> CheckKind {
         let mut state = self.state.lock();
         match turn.map_or(CheckKind::Auto, |turn| turn.kind) {
             CheckKind::Auto if state.suppressed > 0 => {
@@ -159,9 +159,9 @@ impl FullSync {
         }
     }
 
-    fn next_turn(&self, now_secs: u64) -> Option<Turn> {
+    fn next_turn(&self, now_secs: u64) -> Option<ScheduledCheck> {
         let (index, count) = self.store.replication().place_among_live_nodes();
-        let place = NodePlace { index, count };
+        let place = NodeOrdinal { index, count };
         let mut state = self.state.lock();
         if state.next.is_none_or(|(_, known)| known != place) {
             let turn = schedule::next(&self.settings, now_secs, place);
@@ -187,7 +187,7 @@ impl FullSync {
             (CheckKind::None, _) => {}
             (_, None) => report.fault = Some(NO_PEER.to_owned()),
             (kind, Some(peer)) => {
-                let walk = Walk::new(&self.store, &settings, &range, began_us);
+                let walk = RunningCheck::new(&self.store, &settings, &range, began_us);
                 let walked = match peer.protocol {
                     Protocol::Http => Err(FullSyncError::NoQuoit),
                     Protocol::Pb => walk.run((&self.dialer, peer), &mut report).await,
@@ -237,7 +237,7 @@ impl FullSync {
             None => report.fault = Some(NO_PEER.to_owned()),
             Some(peer) => {
                 let all = CheckRange::ALL;
-                let walk = Walk::new(&self.store, &settings, &all, began_us).rebasing(plan);
+                let walk = RunningCheck::new(&self.store, &settings, &all, began_us).rebasing(plan);
                 let walked = walk.run((&self.dialer, peer), &mut report).await;
                 report.fault = walked.err().map(|fault| fault.to_string());
             }

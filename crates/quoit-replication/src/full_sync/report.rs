@@ -131,7 +131,7 @@ impl FullSyncReport {
 
     /// True if the check has found no record that the other cluster lacks. A check that has queued records
     /// does not count, because it is not known whether they have arrived.
-    pub(super) const fn lacks_nothing_there(&self) -> bool {
+    pub(super) const fn is_sink_complete(&self) -> bool {
         // Of a Riak's trees, not all segments that differ are compared.
         let is_whole = self.cluster.is_some() || self.differing_arc_count == 0;
         let left_count = self.missing_arc_count + self.left_range_count;
@@ -141,13 +141,13 @@ impl FullSyncReport {
     /// True if the check has found that the other cluster lacks no record of any bucket, so that losses
     /// and missed deletes are settled.
     pub(super) const fn settles(&self) -> bool {
-        self.compares_all && self.lacks_nothing_there()
+        self.compares_all && self.is_sink_complete()
     }
 
     /// True if the check has left out records that another one could compare.
     pub(super) const fn leaves_some(&self) -> bool {
         // Of a Riak's trees, parts can differ for ever: those of buckets that are not replicated.
-        self.compares_all && self.cluster.is_some() && !self.lacks_nothing_there()
+        self.compares_all && self.cluster.is_some() && !self.is_sink_complete()
     }
 
     /// Time until the next check may begin.
@@ -276,10 +276,10 @@ mod tests {
 
     #[test]
     fn a_check_that_has_seen_all_and_sends_nothing_says_that_the_other_cluster_lacks_nothing() {
-        assert!(report().lacks_nothing_there());
-        assert!(FullSyncReport { sink_ahead: 1, ..report() }.lacks_nothing_there());
+        assert!(report().is_sink_complete());
+        assert!(FullSyncReport { sink_ahead: 1, ..report() }.is_sink_complete());
         // Arcs may differ by buckets that are not replicated.
-        assert!(FullSyncReport { differing_arc_count: 1, ..report() }.lacks_nothing_there());
+        assert!(FullSyncReport { differing_arc_count: 1, ..report() }.is_sink_complete());
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
             FullSyncReport { fault, ..report() },
             FullSyncReport { cluster: None, differing_arc_count: 1, ..report() },
         ] {
-            assert!(!report.lacks_nothing_there(), "{report:?}");
+            assert!(!report.is_sink_complete(), "{report:?}");
         }
     }
 

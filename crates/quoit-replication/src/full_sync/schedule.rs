@@ -12,7 +12,7 @@ const CLUSTER_COUNT: u64 = 4;
 
 /// A scheduled check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Turn {
+pub(super) struct ScheduledCheck {
     /// Time of the check, seconds since 1970.
     pub(super) at_secs: u64,
     pub(super) kind: CheckKind,
@@ -20,7 +20,7 @@ pub(super) struct Turn {
 
 /// The place of a node among the live nodes in the order of their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct NodePlace {
+pub(super) struct NodeOrdinal {
     /// Index of the node, counted from 0.
     pub(super) index: u64,
     /// Number of live nodes.
@@ -28,7 +28,11 @@ pub(super) struct NodePlace {
 }
 
 /// The next check of a node; `None` if no checks are configured.
-pub(super) fn next(settings: &FullSyncSettings, now_secs: u64, place: NodePlace) -> Option<Turn> {
+pub(super) fn next(
+    settings: &FullSyncSettings,
+    now_secs: u64,
+    place: NodeOrdinal,
+) -> Option<ScheduledCheck> {
     let (node_index, node_count) = (place.index, place.count.max(1));
     if let Some(interval) = settings.interval {
         // Nodes take turns, so that the cluster makes one check per interval.
@@ -37,7 +41,7 @@ pub(super) fn next(settings: &FullSyncSettings, now_secs: u64, place: NodePlace)
         let ahead = (node_index + node_count - number % node_count) % node_count;
         let at_secs = (number + ahead) * interval_secs;
         debug_assert!(at_secs > now_secs && ahead < node_count, "the next turn comes in a round");
-        return Some(Turn { at_secs, kind: CheckKind::Auto });
+        return Some(ScheduledCheck { at_secs, kind: CheckKind::Auto });
     }
     let today = now_secs / DAY_SECS;
     (today..today + 2).find_map(|day| {
@@ -46,7 +50,7 @@ pub(super) fn next(settings: &FullSyncSettings, now_secs: u64, place: NodePlace)
         let part_secs = slice_secs / node_count;
         let quarter = u64::from(settings.cluster_slice.clamp(1, 4) - 1);
         let offset = node_index * part_secs + quarter * part_secs / CLUSTER_COUNT;
-        let turns = kinds.into_iter().zip(0_u64..).map(|(kind, slice)| Turn {
+        let turns = kinds.into_iter().zip(0_u64..).map(|(kind, slice)| ScheduledCheck {
             at_secs: day * DAY_SECS + slice * slice_secs + offset,
             kind: allowed(settings, kind, day * DAY_SECS + slice * slice_secs + offset),
         });
@@ -83,7 +87,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    fn turns(settings: &FullSyncSettings, place: NodePlace, from: u64) -> Vec<Turn> {
+    fn turns(settings: &FullSyncSettings, place: NodeOrdinal, from: u64) -> Vec<ScheduledCheck> {
         let mut now = from;
         let mut turns = Vec::new();
         while let Some(turn) = next(settings, now, place).filter(|t| t.at_secs < from + DAY_SECS) {
@@ -102,7 +106,7 @@ mod tests {
         let start = 20_000 * DAY_SECS - 1;
         let mut all = Vec::new();
         for node in 0..4 {
-            let turns = turns(&settings, NodePlace { index: node, count: 4 }, start);
+            let turns = turns(&settings, NodeOrdinal { index: node, count: 4 }, start);
             let mut counts = BTreeMap::new();
             turns.iter().for_each(|turn| *counts.entry(turn.kind).or_insert(0) += 1);
             let expected = [(CheckKind::All, 2), (CheckKind::Hour, 5), (CheckKind::Range, 17)];
@@ -118,7 +122,7 @@ mod tests {
         let interval = Some(Duration::from_secs(60));
         let settings = FullSyncSettings { interval, ..FullSyncSettings::default() };
         let three_of = |index| -> Vec<u64> {
-            let turns = turns(&settings, NodePlace { index, count: 3 }, 600);
+            let turns = turns(&settings, NodeOrdinal { index, count: 3 }, 600);
             turns.iter().map(|turn| turn.at_secs).take(3).collect()
         };
         let (first, second) = (three_of(0), three_of(1));
@@ -130,7 +134,7 @@ mod tests {
     fn auto_checks_outside_of_the_window_are_of_the_last_day() {
         let window = CheckWindow::Hours(22, 3);
         let settings = FullSyncSettings { window, ..FullSyncSettings::default() };
-        let turns = turns(&settings, NodePlace { index: 0, count: 1 }, 20_000 * DAY_SECS - 1);
+        let turns = turns(&settings, NodeOrdinal { index: 0, count: 1 }, 20_000 * DAY_SECS - 1);
         let autos = turns.iter().filter(|turn| turn.kind == CheckKind::Auto).count();
         assert_eq!((turns.len(), autos), (24, 6));
     }

@@ -43,7 +43,7 @@ async fn store(disk: &FaultyDisk) -> Arc<ReplicatedStore> {
         SourceQueues::open(Arc::new(disk.clone()), settings, MachineBoot(1)).expect("it opens");
     let mut node = TestNode::new(1, "a", Arc::<SystemClock>::default());
     node.ring_size = RingSize::new(64).expect("a power of two");
-    node.beside.source_queues = Some(queues);
+    node.auxiliary.source_queues = Some(queues);
     let store = node.assemble().expect("a node").store;
     for number in 0..RECORD_COUNT {
         let name = number.to_string();
@@ -126,12 +126,12 @@ async fn a_check_that_ends_at_its_maximum_does_not_say_that_the_other_cluster_la
         let whole = check(repair_count_max, queue).await;
         assert_eq!((whole.fault.as_deref(), whole.source_ahead), (None, 0));
         assert_eq!((whole.sink_ahead, whole.left_range_count), (RECORD_COUNT, 0));
-        assert!(whole.lacks_nothing_there());
+        assert!(whole.is_sink_complete());
     }
     let cut = check(1, Some("q")).await;
     assert_eq!((cut.fault.as_deref(), cut.source_ahead), (None, 0));
     assert!(cut.sink_ahead < RECORD_COUNT && cut.left_range_count > 0, "{cut:?}");
-    assert!(!cut.lacks_nothing_there());
+    assert!(!cut.is_sink_complete());
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ pub(crate) enum FullSyncError {
 }
 
 /// A check under way.
-pub(super) struct Walk<'a> {
+pub(super) struct RunningCheck<'a> {
     store: &'a Arc<ReplicatedStore>,
     settings: &'a FullSyncSettings,
     range: &'a CheckRange,
@@ -80,7 +80,7 @@ pub(super) struct Walk<'a> {
     rebase: Option<RebasePlan>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> RunningCheck<'a> {
     pub(super) fn new(
         store: &'a Arc<ReplicatedStore>,
         settings: &'a FullSyncSettings,
@@ -148,7 +148,7 @@ impl<'a> Walk<'a> {
         if self.rebase.is_some() && !missing.is_empty() {
             return Err(FullSyncError::Missing(missing.len()));
         }
-        let mut repair = Repair::default();
+        let mut repair = RecordsToQueue::default();
         let mut left = ranges.chunks(RANGE_COUNT / 16);
         while repair.count < self.settings.repair_count_max
             && let Some(some) = left.next()
@@ -307,11 +307,11 @@ impl<'a> Walk<'a> {
     async fn send(
         &self,
         peer: &mut OtherCluster,
-        repair: &mut Repair,
+        repair: &mut RecordsToQueue,
         all: bool,
     ) -> Result<(), FullSyncError> {
         if self.rebase.is_some_and(|plan| plan.is_dry_run) {
-            *repair = Repair { count: repair.count, ..Repair::default() };
+            *repair = RecordsToQueue { count: repair.count, ..RecordsToQueue::default() };
         }
         let is_due = |keys: &Vec<Bytes>| !keys.is_empty() && (all || keys.len() >= REFERENCE_COUNT);
         if is_due(&repair.from_here) {
@@ -349,14 +349,14 @@ fn parts_of(range: &ArcRange) -> impl Iterator<Item = ArcRange> + use<> {
 
 /// Names of records that are to be queued.
 #[derive(Default)]
-struct Repair {
+struct RecordsToQueue {
     from_here: Vec<Bytes>,
     from_there: Vec<Bytes>,
     /// Number of records that were or will be queued, here or there.
     count: usize,
 }
 
-impl Repair {
+impl RecordsToQueue {
     fn note(
         &mut self,
         found: Vec<Difference>,

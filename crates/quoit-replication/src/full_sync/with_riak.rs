@@ -38,7 +38,7 @@ pub(super) async fn run(
 ) -> Result<(), FullSyncError> {
     check_no_stale_queue(store).await?;
     let mut peer = dialer.connect_riak(address, address.protocol).await?;
-    let mut here = OwnSide(Arc::clone(store));
+    let mut here = LocalCluster(Arc::clone(store));
     let modified_secs = modified_between(range, store.clock().unix_secs());
     let plan = ExchangePlan {
         scope: scope_of(settings, kind),
@@ -176,13 +176,13 @@ fn encoded(key: KeyRef<'_>) -> Bytes {
 }
 
 /// This cluster as one side of a comparison.
-struct OwnSide(Arc<ReplicatedStore>);
+struct LocalCluster(Arc<ReplicatedStore>);
 
 fn own(fault: impl ToString) -> PeerError {
     PeerError::Own(fault.to_string())
 }
 
-impl OwnSide {
+impl LocalCluster {
     /// Runs a fold over a bucket to its end.
     async fn fold(
         &self,
@@ -209,7 +209,7 @@ impl OwnSide {
     }
 }
 
-impl Side for OwnSide {
+impl Side for LocalCluster {
     async fn tree_root(&mut self, n_val: u32) -> Result<Bytes, PeerError> {
         self.0.riak_trees().root(n_val).await.map_err(own)
     }

@@ -24,14 +24,14 @@ const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
 /// A record of a log, or a piece of it that can't be read.
-pub(super) enum Logged {
+pub(super) enum LogItem {
     Record { at: usize, bytes: Vec<u8> },
     Damaged { at: usize, len: usize },
 }
 
 /// Reads the records of a log. After damage it continues with the next block. Zeros end a block,
 /// and an incomplete record ends the log.
-pub(super) fn records(log: &[u8]) -> Vec<Logged> {
+pub(super) fn records(log: &[u8]) -> Vec<LogItem> {
     let mut found = Vec::new();
     let mut begun: Option<(usize, Vec<u8>)> = None;
     let mut at = 0;
@@ -60,21 +60,21 @@ pub(super) fn records(log: &[u8]) -> Vec<Logged> {
             // An incomplete record at the end of the log was never acknowledged, so nothing is
             // lost.
             let next = if is_torn { log.len() } else { (at + left).min(log.len()) };
-            found.push(Logged::Damaged { at, len: next - at });
+            found.push(LogItem::Damaged { at, len: next - at });
             at = next;
             continue;
         };
         match (kind, &mut begun) {
             (FULL, _) => {
                 begun = None;
-                found.push(Logged::Record { at, bytes: piece.to_vec() });
+                found.push(LogItem::Record { at, bytes: piece.to_vec() });
             }
             (FIRST, _) => begun = Some((at, piece.to_vec())),
             (MIDDLE, Some((_, bytes))) => bytes.extend_from_slice(piece),
             (LAST, Some(_)) => {
                 if let Some((at, mut bytes)) = begun.take() {
                     bytes.extend_from_slice(piece);
-                    found.push(Logged::Record { at, bytes });
+                    found.push(LogItem::Record { at, bytes });
                 }
             }
             // The record's beginning was damaged, which has been reported.
@@ -95,13 +95,13 @@ pub(super) fn read_logs(
         let file: Arc<Path> = path.as_path().into();
         for logged in records(&read_file(path)?) {
             match logged {
-                Logged::Damaged { at, len } => {
+                LogItem::Damaged { at, len } => {
                     damage.push(
                         Damage::new(path, at as u64, "a piece of the log is damaged")
                             .with_len(len as u64),
                     );
                 }
-                Logged::Record { at, bytes } => {
+                LogItem::Record { at, bytes } => {
                     if !read_batch(&bytes.into(), &file, at as u64, &mut entries) {
                         damage.push(Damage::new(path, at as u64, "a batch of the log is damaged"));
                     }
@@ -152,7 +152,7 @@ pub fn fuzz_leveldb_log(bytes: &[u8]) {
     let file: Arc<Path> = Path::new("log").into();
     let mut entries = Vec::new();
     for logged in records(bytes) {
-        if let Logged::Record { at, bytes } = logged {
+        if let LogItem::Record { at, bytes } = logged {
             let _ = super::manifest::Version::read_edit(&bytes);
             let _ = read_batch(&bytes.into(), &file, at as u64, &mut entries);
         }

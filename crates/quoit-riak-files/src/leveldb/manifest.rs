@@ -2,7 +2,7 @@
 
 use super::LEVELS;
 use super::block::{counted, varint};
-use super::log::{Logged, records};
+use super::log::{LogItem, records};
 
 /// Tags of the fields of a change.
 mod tag {
@@ -51,7 +51,7 @@ impl Version {
         let mut version = Self::default();
         let mut is_empty = true;
         for logged in records(manifest) {
-            let Logged::Record { bytes, .. } = logged else { return None };
+            let LogItem::Record { bytes, .. } = logged else { return None };
             version.take(Self::read_edit(&bytes)?)?;
             is_empty = false;
         }

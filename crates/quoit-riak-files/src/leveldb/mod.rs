@@ -15,7 +15,7 @@ pub use table::fuzz_leveldb_table;
 
 use crate::sext::record_of;
 use crate::source::{entries, numbered, read_file};
-use crate::{Damage, Finding, NOTHING_BYTES, Position, RiakFilesError, StoredRecord, Visit};
+use crate::{Damage, Finding, NOTHING_BYTES, Position, RiakFilesError, StoredRecord, VisitFn};
 use block::Entry;
 use bytes::Bytes;
 use manifest::Version;
@@ -114,19 +114,19 @@ impl LevelDbScan {
     pub(crate) fn read(
         &self,
         from: &Position,
-        visit: &mut Visit<'_>,
+        visit: &mut VisitFn<'_>,
     ) -> Result<(), RiakFilesError> {
         let mut merge = Merge {
             runs: Vec::new(),
             heap: BinaryHeap::new(),
             damage: self.damage.clone(),
-            from: from.behind_key().cloned(),
+            from: from.after_key().cloned(),
         };
         let logged = log::read_logs(&self.logs, &mut merge.damage)?;
         let shown = logged.partition_point(|entry| merge.is_shown(&entry.key));
         let mut logged = logged.into_iter();
         logged.by_ref().take(shown).for_each(drop);
-        merge.runs.push(Run::Logged(logged));
+        merge.runs.push(Run::Log(logged));
         for files in &self.runs {
             let files: Vec<_> = files.iter().filter(|path| path.is_file()).rev().cloned().collect();
             merge.runs.push(Run::Tables { files, open: None });
@@ -215,7 +215,7 @@ fn current_version(
 
 /// A source of entries in the order of their keys.
 enum Run {
-    Logged(std::vec::IntoIter<Entry>),
+    Log(std::vec::IntoIter<Entry>),
     /// Tables that are read one after the other; the next one is the last of the list.
     Tables {
         files: Vec<PathBuf>,
@@ -274,7 +274,7 @@ impl Merge {
     #[expect(clippy::indexing_slicing, reason = "the merge counts its runs")]
     fn refill(&mut self, run: usize) -> Result<(), RiakFilesError> {
         let next = match &mut self.runs[run] {
-            Run::Logged(entries) => entries.next(),
+            Run::Log(entries) => entries.next(),
             Run::Tables { files, open } => loop {
                 if let Some(table) = open.as_mut()
                     && let Some(entry) = table.next_entry(&mut self.damage)?

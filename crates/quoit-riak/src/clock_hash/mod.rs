@@ -3,7 +3,7 @@
 use crate::erlang_hash::TermHasher;
 use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::key::BucketRef;
-use quoit_model::segments::TreePlace;
+use quoit_model::segments::TreePosition;
 use smallvec::SmallVec;
 
 /// Place of a record in a tree, and its contribution. A leaf is the XOR of the values of its records.
@@ -31,7 +31,7 @@ impl TreeEntry {
     }
 
     fn of_hash(bucket: BucketRef<'_>, key: &[u8], hash: u32) -> Self {
-        let place = TreePlace::of(bucket, key);
+        let place = TreePosition::of(bucket, key);
         Self { segment: place.segment, value: place.mask ^ hash }
     }
 }

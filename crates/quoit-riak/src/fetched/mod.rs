@@ -37,7 +37,7 @@ pub const INFLATED_BYTES_MAX: u64 = 256 << 20;
 pub enum FetchedError {
     /// The bytes end too early.
     #[error("the answer of the queue is cut off at byte {at}")]
-    CutOff {
+    Truncated {
         /// Offset of the field that is incomplete.
         at: usize,
     },
@@ -135,7 +135,7 @@ impl Fetched {
     ///
     /// Bytes that are cut off, damaged, or of another version.
     pub fn decode(bytes: &Bytes) -> Result<Self, FetchedError> {
-        let mut rest = Rest { bytes: bytes.clone(), at: 0 };
+        let mut rest = InputReader { bytes: bytes.clone(), at: 0 };
         let [first] = rest.array()?;
         if first & VERSION_MASK != VERSION {
             return Err(FetchedError::UnknownVersion { first });
@@ -223,7 +223,7 @@ impl FetchAnswer {
     ///
     /// Bodies that are cut off, or have a wrong checksum.
     pub fn of_body(body: &Bytes) -> Result<Option<Self>, FetchedError> {
-        let mut rest = Rest { bytes: body.clone(), at: 0 };
+        let mut rest = InputReader { bytes: body.clone(), at: 0 };
         if rest.array() == Ok([0]) {
             return Ok(None);
         }
@@ -246,15 +246,15 @@ fn put_time(time_us: u64, out: &mut Vec<u8>) {
 }
 
 /// The rest of the input.
-struct Rest {
+struct InputReader {
     bytes: Bytes,
     at: usize,
 }
 
-impl Rest {
+impl InputReader {
     fn take(&mut self, len: usize) -> Result<Bytes, FetchedError> {
         if len > self.bytes.len() {
-            return Err(FetchedError::CutOff { at: self.at });
+            return Err(FetchedError::Truncated { at: self.at });
         }
         self.at += len;
         Ok(self.bytes.split_to(len))
@@ -262,7 +262,7 @@ impl Rest {
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], FetchedError> {
         let at = self.at;
-        self.take(N)?.as_ref().try_into().map_err(|_| FetchedError::CutOff { at })
+        self.take(N)?.as_ref().try_into().map_err(|_| FetchedError::Truncated { at })
     }
 
     fn sized(&mut self) -> Result<Bytes, FetchedError> {

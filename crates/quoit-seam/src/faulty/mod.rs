@@ -175,7 +175,7 @@ impl FaultyDisk {
     /// # Panics
     ///
     /// If the file does not exist.
-    pub fn spoil(&self, name: &str, bytes: Range<u64>) {
+    pub fn make_unreadable(&self, name: &str, bytes: Range<u64>) {
         let mut state = self.state.lock();
         let number = state.names[name];
         state.file(number).bad.push(bytes);
@@ -267,9 +267,9 @@ impl Disk for FaultyDisk {
         Ok(Box::new(FaultyLock { disk: self.clone() }))
     }
 
-    fn room_bytes(&self) -> Option<u64> {
+    fn available_bytes(&self) -> Option<u64> {
         let state = self.state.lock();
-        state.faults.capacity_bytes.map(|_| state.room_bytes())
+        state.faults.capacity_bytes.map(|_| state.available_bytes())
     }
 
     fn path(&self) -> String {
@@ -337,7 +337,7 @@ impl DiskFile for FaultyFile {
             return Err(failed("write", &self.name, "a bad sector"));
         }
         let grows = (offset + bytes.len() as u64).saturating_sub(state.file(self.number).size());
-        let room = state.room_bytes();
+        let room = state.available_bytes();
         let is_full = grows > room;
         let fails = state.faults.failing_writes > 0;
         if !is_full && !fails {
@@ -368,7 +368,7 @@ impl DiskFile for FaultyFile {
             return Err(failed("sync", &self.name, "input/output error"));
         }
         if !state.faults.forgets_syncs {
-            state.file(self.number).keep_all();
+            state.file(self.number).make_durable();
         }
         Ok(())
     }
@@ -380,7 +380,7 @@ impl DiskFile for FaultyFile {
     fn truncate(&self, len: u64) -> Result<(), DiskError> {
         let mut state = self.state("truncate")?;
         let grows = len.saturating_sub(state.file(self.number).size());
-        if grows > state.room_bytes() {
+        if grows > state.available_bytes() {
             return Err(DiskError::DiskFull { path: self.name.clone(), size_bytes: grows });
         }
         let file = state.file(self.number);
@@ -395,7 +395,7 @@ impl FaultyState {
         self.files.get_mut(&number).expect("files stay as long as the disk")
     }
 
-    fn room_bytes(&self) -> u64 {
+    fn available_bytes(&self) -> u64 {
         let capacity_bytes = self.faults.capacity_bytes.unwrap_or(u64::MAX);
         capacity_bytes.saturating_sub(self.used_bytes())
     }
@@ -410,7 +410,7 @@ impl FaultyState {
     }
 
     fn lose_unsynced(&mut self) {
-        let kept = self.random.part_of(self.name_changes.len());
+        let kept = self.random.surviving_count(self.name_changes.len());
         for change in self.name_changes.drain(..).take(kept) {
             change.apply(&mut self.durable_names);
         }

@@ -27,7 +27,7 @@ impl Random {
     }
 
     /// Number of items, out of `count`, that survive: none, all, or any number.
-    pub fn part_of(&mut self, count: usize) -> usize {
+    pub fn surviving_count(&mut self, count: usize) -> usize {
         match self.below(4) {
             0 => 0,
             1 => count,

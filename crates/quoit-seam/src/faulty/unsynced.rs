@@ -68,7 +68,7 @@ impl FileState {
     }
 
     /// Makes all changes since the last sync durable.
-    pub(super) fn keep_all(&mut self) {
+    pub(super) fn make_durable(&mut self) {
         for change in self.changes.drain(..) {
             match change {
                 UnsyncedChange::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
@@ -84,7 +84,7 @@ impl FileState {
     pub(super) fn lose_unsynced(&mut self, random: &mut Random, tears_last: bool) {
         let changes = std::mem::take(&mut self.changes);
         let any_order = random.below(3) == 0;
-        let kept = if any_order { changes.len() } else { random.part_of(changes.len()) };
+        let kept = if any_order { changes.len() } else { random.surviving_count(changes.len()) };
         for (number, change) in changes.iter().take(kept).enumerate() {
             let is_last = number + 1 == kept && (tears_last || kept < changes.len());
             match change {

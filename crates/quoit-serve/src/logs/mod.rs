@@ -3,7 +3,7 @@
 mod repeats;
 
 use quoit_config::Settings;
-use repeats::Repeats;
+use repeats::EventCounts;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing_subscriber::filter::FilterExt as _;
@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// The log of this process.
 pub(crate) struct Log {
-    repeats: Arc<Repeats>,
+    repeats: Arc<EventCounts>,
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
@@ -38,7 +38,7 @@ fn filter_of(settings: &Settings) -> EnvFilter {
 /// Starts logging with the configured level and format.
 pub(crate) fn start(settings: &Settings) -> Log {
     let (filter, handle) = reload::Layer::new(filter_of(settings));
-    let repeats = Arc::new(Repeats::default());
+    let repeats = Arc::new(EventCounts::default());
     let filter = filter.and(repeats::Filter(Arc::clone(&repeats)));
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let lines = if settings.get("log.format") == Some("json") {
@@ -60,7 +60,7 @@ impl Log {
     }
 
     /// Reports once a minute which warnings and errors were suppressed. Never returns.
-    pub(crate) async fn tell_repeats(&self) -> ! {
+    pub(crate) async fn log_repeats(&self) -> ! {
         let mut windows = tokio::time::interval(WINDOW);
         loop {
             windows.tick().await;

@@ -20,18 +20,18 @@ const TARGET: &str = "quoit::repeats";
 
 /// Counts of events since the period began.
 #[derive(Default)]
-pub(super) struct Repeats {
-    seen: Mutex<HashMap<Identifier, Seen>>,
+pub(super) struct EventCounts {
+    seen: Mutex<HashMap<Identifier, EventCount>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct EventCount {
     count: u64,
     /// Message of the first event that was suppressed.
     left_out: Option<String>,
 }
 
-impl Repeats {
+impl EventCounts {
     /// True if an event is written.
     fn admit(&self, event: &Event<'_>) -> bool {
         let metadata = event.metadata();
@@ -77,7 +77,7 @@ impl Visit for Message {
 }
 
 /// Log filter that drops repeated events.
-pub(super) struct Filter(pub(super) Arc<Repeats>);
+pub(super) struct Filter(pub(super) Arc<EventCounts>);
 
 impl<S: Subscriber> layer::Filter<S> for Filter {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
@@ -113,8 +113,8 @@ mod tests {
     }
 
     /// Returns the lines that `run` logs. `run` receives the counts, so that it can end a period.
-    fn logged(run: impl FnOnce(&Repeats)) -> Vec<String> {
-        let (repeats, lines) = (Arc::new(Repeats::default()), Lines::default());
+    fn logged(run: impl FnOnce(&EventCounts)) -> Vec<String> {
+        let (repeats, lines) = (Arc::new(EventCounts::default()), Lines::default());
         let writer = lines.clone();
         let layer = tracing_subscriber::fmt::layer()
             .without_time()

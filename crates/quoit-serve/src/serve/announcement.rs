@@ -15,7 +15,7 @@ use std::path::Path;
 use tokio::sync::watch;
 
 /// Reports a state to systemd, if systemd has started the process. A failure only causes a warning.
-pub(super) fn tell_supervisor(state: &NotifyState<'_>) {
+pub(super) fn notify_supervisor(state: &NotifyState<'_>) {
     if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
         tracing::warn!(%fault, "the supervisor of the process can't be notified of its state");
     }
@@ -34,30 +34,30 @@ pub(super) struct Announcement<'a> {
 
 impl Announcement<'_> {
     /// Opens and closes the gate for clients, for ever, and announces changes.
-    pub(super) async fn keep_gate(
+    pub(super) async fn maintain_gate(
         &self,
         gate: &ReadinessGate,
         readiness: watch::Receiver<Readiness>,
     ) -> Result<()> {
-        let (on_waiting, on_serving) = (|| self.tell_waiting(), || self.tell_serving());
-        readiness::keep_gate(gate, readiness, on_waiting, on_serving).await
+        let (on_waiting, on_serving) = (|| self.announce_waiting(), || self.announce_serving());
+        readiness::maintain_gate(gate, readiness, on_waiting, on_serving).await
     }
 
     /// Announces that the node does not serve clients yet.
-    fn tell_waiting(&self) {
+    fn announce_waiting(&self) {
         readiness::announce_waiting(self.node_name, &self.at.http);
         // The start has succeeded: the node waits for other members or for the operator.
-        tell_supervisor(&NotifyState::Ready);
+        notify_supervisor(&NotifyState::Ready);
     }
 
     /// Announces that the node serves clients.
-    fn tell_serving(&self) -> Result<()> {
-        self.say_addresses();
-        tell_supervisor(&NotifyState::Ready);
+    fn announce_serving(&self) -> Result<()> {
+        self.print_addresses();
+        notify_supervisor(&NotifyState::Ready);
         self.ready_file.map_or(Ok(()), |path| self.write_ready_file(path))
     }
 
-    fn say_addresses(&self) {
+    fn print_addresses(&self) {
         let Self { node_name, at, data_dir, note, .. } = self;
         let list = |addresses: &[SocketAddr]| {
             addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

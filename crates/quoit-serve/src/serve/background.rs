@@ -30,7 +30,7 @@ pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
         let mut told = None;
         loop {
             looks.tick().await;
-            tell_write_failure(&watched, &mut told);
+            log_write_failure(&watched, &mut told);
         }
     };
     let give_back = async move {
@@ -39,7 +39,7 @@ pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
             looks.tick().await;
             if context.memory.has_freed_much() {
                 // On a blocking thread, because it takes the locks of all heaps of the allocator in turn.
-                tokio::task::spawn_blocking(quoit_heap::give_back_free);
+                tokio::task::spawn_blocking(quoit_heap::trim_heap);
             }
         }
     };
@@ -47,7 +47,7 @@ pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
 }
 
 /// Logs once that the engine takes no more writes, with the remedy, and again when the reason changes.
-fn tell_write_failure(store: &ReplicatedStore, told: &mut Option<WriteFailure>) {
+fn log_write_failure(store: &ReplicatedStore, told: &mut Option<WriteFailure>) {
     let failure = store.engine().stats().write_failure;
     if failure == *told {
         return;

@@ -11,7 +11,7 @@ use crate::listeners::Listeners;
 use crate::local_socket::LocalSocket;
 use crate::reload::OperatorSignals;
 use crate::{certificates, descriptors, readiness};
-use announcement::{Announcement, tell_supervisor};
+use announcement::{Announcement, notify_supervisor};
 use anyhow::{Context, Result};
 use background::background;
 use clap::Args;
@@ -21,7 +21,7 @@ use quoit_core::ReplicatedStore;
 use quoit_data_dir::Reserve;
 use quoit_node::{Node, StopLimits};
 use quoit_process::{StopRequest, ready_file};
-use quoit_server::{AuditLog, Gate, Server, ServerContext, ServerSettings};
+use quoit_server::{AuditLog, ConnectionSecurity, Server, ServerContext, ServerSettings};
 use sd_notify::NotifyState;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -146,7 +146,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         let opened = OnceLock::new();
         tokio::select! {
             served = serve(args, &settings, &opened) => served,
-            never = log.tell_repeats() => never,
+            never = log.log_repeats() => never,
             never = signals.answer(settings.clone(), || args.settings(), &log, &opened) => never,
         }
     })
@@ -214,13 +214,13 @@ async fn serve(
         note: &opened.note,
         ready_file: args.ready_file.as_deref(),
     };
-    let serving = announcement.keep_gate(&context.readiness, readiness);
+    let serving = announcement.maintain_gate(&context.readiness, readiness);
     let departure = tokio::select! {
         biased;
         departure = until_stopped(&mut stop, store) => departure,
         failed = serving => return failed,
     };
-    tell_supervisor(&NotifyState::Stopping);
+    notify_supervisor(&NotifyState::Stopping);
     sinks.abort();
     stop_in_order(opened.node, server, &background).await?;
     local.remove();
@@ -238,7 +238,7 @@ async fn serve(
 fn server_context(
     store: &Arc<ReplicatedStore>,
     settings: &Settings,
-    gate: Gate,
+    gate: ConnectionSecurity,
     descriptor_limit: Option<u64>,
     data_dir: &Path,
     listeners: &Listeners,
@@ -249,7 +249,7 @@ fn server_context(
         settings.storage().name(),
         server_settings(settings, descriptor_limit),
     );
-    let context = Arc::new(context.with_gate(gate).with_audit(audit_log(settings, data_dir)?));
+    let context = Arc::new(context.with_security(gate).with_audit(audit_log(settings, data_dir)?));
     // The cell is only set here.
     let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
     Ok(context)
@@ -369,7 +369,7 @@ fn report_unread_file(args: &ServeArgs) {
 }
 
 fn report_ignored(settings: &Settings) {
-    for (entry, why) in settings.broken_promises() {
+    for (entry, why) in settings.unsupported_settings() {
         let set_at = entry.origin.to_string();
         tracing::warn!(
             key = entry.key,

@@ -2,13 +2,13 @@
 
 use super::{allow, error};
 use crate::folds::{End, Job};
-use crate::http::{HttpConnection, Method as HttpMethod, Refusal, Request, query_value};
+use crate::http::{HttpConnection, Method, Refusal, Request, query_value};
 use crate::riak_queue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
-use quoit_core::{FoldFound, FoldKind, Method, RecordRange, RequestError};
+use quoit_core::{FoldFound, FoldKind, FoldMode, RecordRange, RequestError};
 use quoit_model::segments::{Segments, TreeSize};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 /// A fold as the operator requests it. Names are percent-encoded.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct FoldRequest {
     fold: String,
     #[serde(rename = "type")]
     bucket_type: String,
@@ -44,7 +44,7 @@ struct Wanted {
     limit: Option<u64>,
 }
 
-impl Wanted {
+impl FoldRequest {
     fn range(&self) -> Result<RecordRange, Refusal> {
         let named = |name: &str| Bytes::from(percent_decode_str(name).collect::<Vec<u8>>());
         let modified = self.modified_from.is_some() || self.modified_to.is_some();
@@ -67,8 +67,8 @@ impl Wanted {
     fn kind(&self) -> Result<FoldKind, Refusal> {
         let bad = |message: &str| error(400, "invalid_fold", message);
         let method = match self.method.as_deref() {
-            None | Some("count") => Method::Count,
-            Some("local" | "job") => Method::Change,
+            None | Some("count") => FoldMode::Count,
+            Some("local" | "job") => FoldMode::Change,
             Some(other) => {
                 return Err(bad(&format!(
                     "the method {other} is unknown: write count, local or job"
@@ -103,15 +103,15 @@ impl HttpConnection {
     pub(super) async fn folds(
         &self,
         request: &Request,
-        method: HttpMethod,
+        method: Method,
         names: &[&[u8]],
         query: &[u8],
     ) -> Result<Value, Refusal> {
         let [id] = names else {
-            if method == HttpMethod::Post {
+            if method == Method::Post {
                 return self.begin_fold(request).await;
             }
-            allow(method, &[HttpMethod::Get, HttpMethod::Head, HttpMethod::Post])?;
+            allow(method, &[Method::Get, Method::Head, Method::Post])?;
             let all: Value = self.context.folds.all().iter().map(|job| shown(job)).collect();
             return Ok(json!({"folds": all}));
         };
@@ -121,17 +121,17 @@ impl HttpConnection {
             let id = String::from_utf8_lossy(id);
             error(404, "no_fold", &format!("there is no fold {id} on this node"))
         })?;
-        if method == HttpMethod::Delete {
+        if method == Method::Delete {
             job.cancel();
             return Ok(shown(&job));
         }
-        allow(method, &[HttpMethod::Get, HttpMethod::Head, HttpMethod::Delete])?;
+        allow(method, &[Method::Get, Method::Head, Method::Delete])?;
         let wait_ms = query_value(query, "wait_ms").and_then(|text| {
             std::str::from_utf8(&text).ok().and_then(|text| text.parse::<u64>().ok())
         });
         let wait = Duration::from_millis(wait_ms.unwrap_or(0).min(WAIT_MS_MAX));
         // HEAD takes no records, because its answer could not contain them.
-        let count_max = if method == HttpMethod::Head { 0 } else { FOUND_MAX };
+        let count_max = if method == Method::Head { 0 } else { FOUND_MAX };
         let found = job.take_found(count_max, wait).await;
         let mut document = shown(&job);
         document["found"] = found.iter().map(found_json).collect();
@@ -139,7 +139,7 @@ impl HttpConnection {
     }
 
     async fn begin_fold(&self, request: &Request) -> Result<Value, Refusal> {
-        let wanted: Wanted = serde_json::from_slice(&request.body).map_err(|fault| {
+        let wanted: FoldRequest = serde_json::from_slice(&request.body).map_err(|fault| {
             error(400, "invalid_fold", &format!("the body is not a fold: {fault}"))
         })?;
         let kind = wanted.kind()?;

@@ -87,7 +87,7 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     let record_count = records.len();
     let store = &context.store;
     let (given, mut refused) = decode(records).await;
-    let BegunBatch { pending: together, left } = store.begin_given(given).await;
+    let BegunBatch { pending: together, left } = store.begin_import(given).await;
     let BegunSingly { pending, declined } = begin_singly(store, left, &mut refused).await;
     let store_one = {
         let store = Arc::clone(store);
@@ -95,7 +95,7 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     };
     refused.extend(for_each(declined, store_one).await);
     if let Some(batch) = together
-        && let Err(fault) = store.finish_given(&batch).await
+        && let Err(fault) = store.finish_import(&batch).await
     {
         refused.extend(batch.numbers.iter().map(|record| not_stored(*record, &fault)));
     }
@@ -149,7 +149,7 @@ async fn begin_singly(
         if done % RECORDS_WITHOUT_PAUSE == RECORDS_WITHOUT_PAUSE - 1 {
             tokio::task::yield_now().await;
         }
-        match store.put_given_in_place(key.as_key_ref(), object) {
+        match store.put_imported_in_place(key.as_key_ref(), object) {
             Ok(ImportedInPlace::Stored) => {}
             Ok(ImportedInPlace::Pending(write)) => begun.pending.push((number, write)),
             Ok(ImportedInPlace::Declined(object)) => {

@@ -1,8 +1,7 @@
 //! The administration API over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
 
 mod aae;
-mod asked;
-mod audited;
+mod audit_entries;
 mod bucket_types;
 mod cluster;
 mod folds;
@@ -11,6 +10,7 @@ mod jobs;
 mod losses;
 mod names;
 mod replication;
+mod request_body;
 mod request_log;
 mod security;
 mod status;
@@ -23,7 +23,7 @@ use quoit_model::props::{PropUpdates, TypeError, TypeState};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-use asked::RequestBody;
+use request_body::RequestBody;
 
 type Part<'r> = Cow<'r, [u8]>;
 
@@ -44,12 +44,12 @@ impl HttpConnection {
         let names: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
         let checked = self.check_operator(request, method, import::takes_records(&names));
         if let Err(refusal) = checked {
-            audited::record_refused(self, method, &names, &refusal);
+            audit_entries::record_refused(self, method, &names, &refusal);
             return Err(refusal);
         }
         let [b"v1", names @ ..] = names.as_slice() else { return Err(no_such_path()) };
         let outcome = self.answer_operator(request, method, names, query).await;
-        audited::record(self, request, method, names, outcome.as_ref().err());
+        audit_entries::record(self, request, method, names, outcome.as_ref().err());
         self.write_json(&outcome?);
         Ok(())
     }

@@ -78,16 +78,16 @@ impl HttpConnection {
             "groups": security.groups().len(),
             "sources": security.sources().len(),
             "tls": self.context.gate.has_tls(),
-            "listener_tls": if self.context.gate.serves_clear() { "both" } else { "required" },
-            "clear_clients": self.clear_clients(),
+            "listener_tls": if self.context.gate.serves_plaintext() { "both" } else { "required" },
+            "clear_clients": self.plaintext_clients(),
             "open_listeners": self.context.open_listeners(),
             "open_internode": self.context.open_internode(),
             "warnings": self.context.security_warnings(),
         })
     }
 
-    fn clear_clients(&self) -> Vec<Value> {
-        let clients = self.context.gate.clear_clients().into_iter();
+    fn plaintext_clients(&self) -> Vec<Value> {
+        let clients = self.context.gate.plaintext_clients().into_iter();
         let client = |(host, link): (String, PlainLink)| {
             let (connections, last) = (link.connection_count, link.last_unix_secs);
             json!({"host": host, "connections": connections, "last_unix_secs": last})

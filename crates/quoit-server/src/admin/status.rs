@@ -49,7 +49,7 @@ fn change_feeds(store: &ReplicatedStore) -> Value {
         "oldest_us": status.oldest_us,
         "changes": status.appended_count,
         "lost": status.lost_count,
-        "told": status.told_count,
+        "told": status.sent_change_count,
     })
 }
 

@@ -8,12 +8,12 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AuditedBuckets {
     /// The chosen buckets by bucket type.
-    types: HashMap<Box<[u8]>, OfType>,
+    types: HashMap<Box<[u8]>, BucketSelection>,
 }
 
 /// Chosen buckets of one bucket type.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum OfType {
+enum BucketSelection {
     All,
     Named(HashSet<Box<[u8]>>),
 }
@@ -30,8 +30,8 @@ impl AuditedBuckets {
     pub fn has(&self, bucket: BucketRef<'_>) -> bool {
         match self.types.get(bucket.bucket_type) {
             None => false,
-            Some(OfType::All) => true,
-            Some(OfType::Named(names)) => names.contains(bucket.bucket),
+            Some(BucketSelection::All) => true,
+            Some(BucketSelection::Named(names)) => names.contains(bucket.bucket),
         }
     }
 }
@@ -55,12 +55,12 @@ impl FromStr for AuditedBuckets {
             match named {
                 ([], _) | (_, "") => return Err(AuditedBucketsError(part.to_owned())),
                 (bucket_type, "*") => {
-                    read.types.insert(bucket_type.into(), OfType::All);
+                    read.types.insert(bucket_type.into(), BucketSelection::All);
                 }
                 (bucket_type, bucket) => {
-                    let none = || OfType::Named(HashSet::new());
+                    let none = || BucketSelection::Named(HashSet::new());
                     let of_type = read.types.entry(bucket_type.into()).or_insert_with(none);
-                    if let OfType::Named(names) = of_type {
+                    if let BucketSelection::Named(names) = of_type {
                         names.insert(bucket.as_bytes().into());
                     }
                 }

@@ -12,13 +12,13 @@
 //! operators out.
 
 mod buckets;
+mod client_entries;
 mod entry;
 mod file;
-mod of_clients;
 
 pub use buckets::{AuditedBuckets, AuditedBucketsError};
+pub(crate) use client_entries::{PropsChange, REFUSED_BYTES_MAX};
 pub use entry::{AuditEntry, AuditOutcome, AuditedInterface};
-pub(crate) use of_clients::{PropsChange, REFUSED_BYTES_MAX};
 
 use crate::refusal_rate::RefusalRate;
 use file::RotatedFile;

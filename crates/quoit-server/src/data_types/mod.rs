@@ -21,5 +21,5 @@ pub use from_json::{JsonUpdate, read_field_name, read_update};
 pub use from_pb::{UpdateFault, field_name, operation_of};
 pub(crate) use item_order::{ItemOrder, Stopping, TextCopies};
 pub use stream_json::StreamedJson;
-pub use to_json::{NotText, append_answer, append_missing, append_value};
+pub use to_json::{NotUtf8, append_answer, append_missing, append_value};
 pub use to_pb::{data_type_of, fetched_value, map_entry, updated_value, within_64_bits};

@@ -1,8 +1,8 @@
 //! A large set or map in JSON, encoded as its elements or fields come from the store.
 
-use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
+use super::to_json::{NotUtf8, append_bytes, append_end, append_entry, append_type};
 use super::{ItemOrder, Stopping, TextCopies};
-use crate::memory::{MemoryReservation, NoRoom};
+use crate::memory::{MemoryReservation, NoMemory};
 use bytes::Bytes;
 use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
@@ -18,7 +18,7 @@ pub struct StreamedJson<'o> {
     out: &'o mut Vec<u8>,
     reservation: &'o mut MemoryReservation,
     /// The reason why nothing is written.
-    refused: Option<NoRoom>,
+    refused: Option<NoMemory>,
     includes_context: bool,
     start: usize,
     is_map: bool,
@@ -27,7 +27,7 @@ pub struct StreamedJson<'o> {
     has_items: bool,
     /// Order of the items; `None` if they stay in the order in which they come.
     order: Option<ItemOrder>,
-    fault: Option<NotText>,
+    fault: Option<NotUtf8>,
 }
 
 impl<'o> StreamedJson<'o> {
@@ -53,7 +53,7 @@ impl<'o> StreamedJson<'o> {
     }
 
     /// The fault if there is no memory for the value. Nothing was written then.
-    pub const fn refused(&self) -> Option<NoRoom> {
+    pub const fn refused(&self) -> Option<NoMemory> {
         self.refused
     }
 
@@ -68,7 +68,7 @@ impl<'o> StreamedJson<'o> {
     ///
     /// `Stopping` when the node stops, which leaves the buffer as it was before; in the inner result, as
     /// [`append_value`](super::append_value).
-    pub(crate) async fn finish(self) -> Result<Result<(), NotText>, Stopping> {
+    pub(crate) async fn finish(self) -> Result<Result<(), NotUtf8>, Stopping> {
         if let Some(order) = self.order {
             let sorted = order.sort_aside(self.out, b",").await;
             if let Err(stopping) = sorted {

@@ -13,7 +13,7 @@ use thiserror::Error;
 #[error(
     "{what} of the value is not UTF-8 text, which JSON can't represent; fetch the value by Protocol Buffers\n"
 )]
-pub struct NotText {
+pub struct NotUtf8 {
     what: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub fn append_value(
     datatype: Datatype,
     value: &Value,
     context: Option<&[u8]>,
-) -> Result<(), NotText> {
+) -> Result<(), NotUtf8> {
     append_type(out, datatype);
     out.extend_from_slice(b",\"value\":");
     append_inner(out, value)?;
@@ -35,7 +35,7 @@ pub fn append_value(
     Ok(())
 }
 
-fn append_inner(out: &mut Vec<u8>, value: &Value) -> Result<(), NotText> {
+fn append_inner(out: &mut Vec<u8>, value: &Value) -> Result<(), NotUtf8> {
     match value {
         Value::Counter(number) => append_number(out, number),
         Value::Hll(estimate) => append_number(out, estimate),
@@ -57,7 +57,7 @@ pub fn append_answer(
     datatype: Datatype,
     query: &Query,
     answer: &Answer,
-) -> Result<(), NotText> {
+) -> Result<(), NotUtf8> {
     out.extend_from_slice(b"{\"type\":");
     append_text(out, datatype.as_str());
     match answer {
@@ -107,12 +107,12 @@ pub(super) fn append_bytes(
     out: &mut Vec<u8>,
     bytes: &[u8],
     what: &'static str,
-) -> Result<(), NotText> {
-    append_text(out, std::str::from_utf8(bytes).map_err(|_| NotText { what })?);
+) -> Result<(), NotUtf8> {
+    append_text(out, std::str::from_utf8(bytes).map_err(|_| NotUtf8 { what })?);
     Ok(())
 }
 
-fn append_elements<T: AsRef<[u8]>>(out: &mut Vec<u8>, elements: &[T]) -> Result<(), NotText> {
+fn append_elements<T: AsRef<[u8]>>(out: &mut Vec<u8>, elements: &[T]) -> Result<(), NotUtf8> {
     out.push(b'[');
     for (index, element) in elements.iter().enumerate() {
         if index > 0 {
@@ -124,7 +124,7 @@ fn append_elements<T: AsRef<[u8]>>(out: &mut Vec<u8>, elements: &[T]) -> Result<
     Ok(())
 }
 
-fn append_entries(out: &mut Vec<u8>, entries: &[(FieldName, Value)]) -> Result<(), NotText> {
+fn append_entries(out: &mut Vec<u8>, entries: &[(FieldName, Value)]) -> Result<(), NotUtf8> {
     out.push(b'{');
     for (index, (FieldName { name, kind }, value)) in entries.iter().enumerate() {
         if index > 0 {
@@ -141,9 +141,9 @@ pub(super) fn append_entry(
     name: &[u8],
     kind: FieldKind,
     value: &Value,
-) -> Result<(), NotText> {
+) -> Result<(), NotUtf8> {
     let what = "the name of a field";
-    let name = std::str::from_utf8(name).map_err(|_| NotText { what })?;
+    let name = std::str::from_utf8(name).map_err(|_| NotUtf8 { what })?;
     append_text(out, &format!("{name}_{}", kind.as_str()));
     out.push(b':');
     append_inner(out, value)

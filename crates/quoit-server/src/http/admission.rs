@@ -2,11 +2,11 @@
 
 use super::connection::HttpConnection;
 use super::head::{Head, Method};
-use super::needs::{Access, access};
 use super::refusal::Refusal;
+use super::required_access::{RequiredAccess, access};
 use super::route::Route;
 use crate::audit::{AuditEntry, AuditedInterface};
-use crate::security::{AccessState, Claim, Credentials, Login, RequiredPermission};
+use crate::security::{AccessState, Credentials, Login, LoginAttempt, RequiredPermission};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -44,14 +44,14 @@ impl HttpConnection {
         let is_current = self.session.is_user();
         if self.session.access_state(self.context.store.control()) == AccessState::Open {
             self.count_as_known();
-            return self.admit_in_clear(route);
+            return self.admit_plaintext(route);
         }
         let access = access(route, method, query);
         let needs_login = match access {
-            Access::Nobody => return Err(Refusal::Text(403, NO_WALK.into())),
-            Access::Open => false,
-            Access::Statistics => !self.context.gate.settings.open_statistics,
-            Access::User | Access::Right(_) => true,
+            RequiredAccess::Nobody => return Err(Refusal::Text(403, NO_WALK.into())),
+            RequiredAccess::Open => false,
+            RequiredAccess::Statistics => !self.context.gate.settings.open_statistics,
+            RequiredAccess::User | RequiredAccess::Right(_) => true,
         };
         if !needs_login && head.get("authorization").is_none() {
             return Ok(());
@@ -64,7 +64,7 @@ impl HttpConnection {
             identified.map_err(|refusal| self.for_admin(route, refusal))?;
         }
         match access {
-            Access::Right(need) => {
+            RequiredAccess::Right(need) => {
                 let denied = self.check(&need);
                 denied.map_err(|refusal| self.for_admin(route, refusal))
             }
@@ -74,15 +74,15 @@ impl HttpConnection {
 
     /// Counts a client without TLS that is served although security is on. Such clients may not use the
     /// administration API.
-    pub(super) fn admit_in_clear(&mut self, route: &Route<'_>) -> Result<(), Refusal> {
+    pub(super) fn admit_plaintext(&mut self, route: &Route<'_>) -> Result<(), Refusal> {
         match route {
             _ if !self.session.is_served_without_tls() => Ok(()),
             Route::Admin(_) => Err(self.upgrade(route)),
             Route::Ping | Route::Livez | Route::Readyz => Ok(()),
             _ => {
-                if !self.is_noted_clear {
-                    self.is_noted_clear = true;
-                    self.context.gate.note_clear(self.address);
+                if !self.is_noted_plaintext {
+                    self.is_noted_plaintext = true;
+                    self.context.gate.note_plaintext(self.address);
                 }
                 Ok(())
             }
@@ -178,7 +178,7 @@ impl HttpConnection {
     async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {
         let certificate = self.socket.certificate_name();
         let certificate = certificate.as_deref();
-        let claim = Claim { user, password, certificate, address: self.address };
+        let claim = LoginAttempt { user, password, certificate, address: self.address };
         let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
         if login.is_none() {
             self.context.audit.record_refused_login(AuditedInterface::Http, user, self.address);

@@ -34,7 +34,7 @@ impl HttpConnection {
         self.hold_pieces()?;
         let mut stream = self.context.store.change_feeds().begin(asked).map_err(refused)?;
         // The first step finds out whether the node still keeps the changes after the reader's position.
-        let first = self.unless_gone(Box::pin(stream.next())).await?;
+        let first = self.unless_disconnected(Box::pin(stream.next())).await?;
         let mut batch = first.map_err(refused)?;
         reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON_LINES).stream();
         if self.form.head_only {
@@ -63,9 +63,9 @@ impl HttpConnection {
                 break;
             }
             if batch.at_end {
-                self.unless_gone(Box::pin(stream.rest())).await?;
+                self.unless_disconnected(Box::pin(stream.rest())).await?;
             }
-            batch = match self.unless_gone(Box::pin(stream.next())).await? {
+            batch = match self.unless_disconnected(Box::pin(stream.next())).await? {
                 Ok(batch) => batch,
                 Err(fault) => {
                     append_line(&mut lines, &fault_document(&fault));

@@ -20,7 +20,7 @@ pub struct ReadConditions {
 
 /// Result of the conditions of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ConditionOutcome {
     /// Answer as if there were no conditions.
     Proceed,
     /// The client already has the current version.
@@ -58,19 +58,19 @@ impl ReadConditions {
     }
 
     /// Evaluates the conditions for an object that exists.
-    pub fn verdict(&self, etag: &[u8], times: ReadTimes) -> Verdict {
+    pub fn verdict(&self, etag: &[u8], times: ReadTimes) -> ConditionOutcome {
         let ReadTimes { last_modified_secs, now_secs } = times;
         if self.any_match.as_ref().is_some_and(|tags| !matches(tags, etag))
             || self.unmodified_since_secs.is_some_and(|since| last_modified_secs > since)
         {
-            return Verdict::Failed;
+            return ConditionOutcome::Failed;
         }
         match (&self.none_match, self.modified_since_secs) {
-            (Some(tags), _) if matches(tags, etag) => Verdict::NotModified,
+            (Some(tags), _) if matches(tags, etag) => ConditionOutcome::NotModified,
             (None, Some(since)) if since <= now_secs && last_modified_secs <= since => {
-                Verdict::NotModified
+                ConditionOutcome::NotModified
             }
-            _ => Verdict::Proceed,
+            _ => ConditionOutcome::Proceed,
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
         take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole")
     }
 
-    fn verdict(headers: &str) -> Verdict {
+    fn verdict(headers: &str) -> ConditionOutcome {
         let times = ReadTimes { last_modified_secs: MODIFIED_SECS, now_secs: NOW_SECS };
         ReadConditions::of(&head(headers)).verdict(b"tag", times)
     }
@@ -166,22 +166,22 @@ mod tests {
     #[test]
     fn reads_follow_tags_and_dates() {
         for (headers, expected) in [
-            ("If-None-Match: \"tag\"", Verdict::NotModified),
-            ("If-None-Match: \"a\", W/\"tag\"", Verdict::NotModified),
-            ("If-None-Match: tag", Verdict::Proceed),
-            ("If-Match: tag", Verdict::Failed),
-            ("If-None-Match: *", Verdict::NotModified),
-            ("If-None-Match: \"other\"", Verdict::Proceed),
-            ("If-Match: \"tag\"", Verdict::Proceed),
-            ("If-Match: *", Verdict::Proceed),
-            ("If-Match: \"other\"", Verdict::Failed),
-            (&format!("If-Modified-Since: {MODIFIED}"), Verdict::NotModified),
-            (&format!("If-Modified-Since: {EARLIER}"), Verdict::Proceed),
-            ("If-Modified-Since: not a date", Verdict::Proceed),
-            ("If-Modified-Since: Fri, 31 Dec 2066 00:00:00 GMT", Verdict::Proceed),
-            (&format!("If-Unmodified-Since: {MODIFIED}"), Verdict::Proceed),
-            (&format!("If-Unmodified-Since: {EARLIER}"), Verdict::Failed),
-            ("X: y", Verdict::Proceed),
+            ("If-None-Match: \"tag\"", ConditionOutcome::NotModified),
+            ("If-None-Match: \"a\", W/\"tag\"", ConditionOutcome::NotModified),
+            ("If-None-Match: tag", ConditionOutcome::Proceed),
+            ("If-Match: tag", ConditionOutcome::Failed),
+            ("If-None-Match: *", ConditionOutcome::NotModified),
+            ("If-None-Match: \"other\"", ConditionOutcome::Proceed),
+            ("If-Match: \"tag\"", ConditionOutcome::Proceed),
+            ("If-Match: *", ConditionOutcome::Proceed),
+            ("If-Match: \"other\"", ConditionOutcome::Failed),
+            (&format!("If-Modified-Since: {MODIFIED}"), ConditionOutcome::NotModified),
+            (&format!("If-Modified-Since: {EARLIER}"), ConditionOutcome::Proceed),
+            ("If-Modified-Since: not a date", ConditionOutcome::Proceed),
+            ("If-Modified-Since: Fri, 31 Dec 2066 00:00:00 GMT", ConditionOutcome::Proceed),
+            (&format!("If-Unmodified-Since: {MODIFIED}"), ConditionOutcome::Proceed),
+            (&format!("If-Unmodified-Since: {EARLIER}"), ConditionOutcome::Failed),
+            ("X: y", ConditionOutcome::Proceed),
         ] {
             assert_eq!(verdict(headers), expected, "{headers}");
         }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_tag_beats_a_date() {
         let both = format!("If-None-Match: \"other\"\r\nIf-Modified-Since: {MODIFIED}");
-        assert_eq!(verdict(&both), Verdict::Proceed);
+        assert_eq!(verdict(&both), ConditionOutcome::Proceed);
     }
 
     #[test]

@@ -7,14 +7,14 @@
 use super::admission::KnownProof;
 use super::csrf::Scheme;
 use super::head::{Head, HeadFault, Method};
-use super::kinds::{check_md5, takes_documents, tells_all_figures, weight_of};
 use super::refusal::Refusal;
+use super::request_properties::{check_md5, shows_all_statistics, takes_documents, weight_of};
 use super::response::{ReplyForm, append_chunk, append_last_chunk};
 use super::route::{RecordName, Route, route};
 use super::{csrf, uri};
 use crate::context::ServerContext;
 use crate::memory::{
-    ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, NoRoom, REQUEST_COPIES,
+    ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, NoMemory, REQUEST_COPIES,
     REQUESTS_BYTES_FREE,
 };
 use crate::pace::Transfer;
@@ -52,7 +52,7 @@ pub(super) enum ConnectionEnd {
     Closed,
     Refused(HeadFault),
     /// There is no memory for the request that is arriving.
-    NoRoom(NoRoom),
+    NoMemory(NoMemory),
     /// The client waits for permission to send its body, and gets this refusal.
     Denied(Refusal),
     Socket(io::Error),
@@ -64,9 +64,9 @@ impl From<HeadFault> for ConnectionEnd {
     }
 }
 
-impl From<NoRoom> for ConnectionEnd {
-    fn from(fault: NoRoom) -> Self {
-        Self::NoRoom(fault)
+impl From<NoMemory> for ConnectionEnd {
+    fn from(fault: NoMemory) -> Self {
+        Self::NoMemory(fault)
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct HttpConnection {
     pub(super) known_proof: Option<KnownProof>,
     pub(super) failed_logins: u32,
     /// True if the connection was counted as one without TLS while security is on.
-    pub(super) is_noted_clear: bool,
+    pub(super) is_noted_plaintext: bool,
     /// Bytes that have arrived and are not answered yet, and their memory.
     pub(super) input: BytesMut,
     pub(super) input_reservation: MemoryReservation,
@@ -132,7 +132,7 @@ pub async fn serve(
         unauthenticated: None,
         known_proof: None,
         failed_logins: 0,
-        is_noted_clear: false,
+        is_noted_plaintext: false,
         context,
         socket: Socket::new(stream, signal),
         is_local,
@@ -170,10 +170,10 @@ impl HttpConnection {
                     return self.refuse(Refusal::Text(fault.status(), text)).await;
                 }
                 Err(ConnectionEnd::Denied(refusal)) => return self.refuse(refusal).await,
-                Err(ConnectionEnd::NoRoom(fault)) => {
+                Err(ConnectionEnd::NoMemory(fault)) => {
                     let status = match fault {
-                        NoRoom::Share { .. } => 413,
-                        NoRoom::Budget { .. } => 503,
+                        NoMemory::Share { .. } => 413,
+                        NoMemory::Budget { .. } => 503,
                     };
                     let text = format!("The request is not taken: {fault}\n").into();
                     return self.refuse(Refusal::Text(status, text)).await;
@@ -329,7 +329,7 @@ impl HttpConnection {
         self.weight = Weight::General;
         let (route, method, query) = self.resource(&request.head)?;
         if self.session.is_open() {
-            self.admit_in_clear(&route)?;
+            self.admit_plaintext(&route)?;
         } else {
             self.check_shape(&request.head, &route, method)?;
             self.admit(&request.head, &route, method, query).await?;
@@ -347,7 +347,7 @@ impl HttpConnection {
             };
             self.hold_document(bytes_max)?;
         }
-        if tells_all_figures(&route) {
+        if shows_all_statistics(&route) {
             let context = Arc::clone(&self.context);
             // One answer of this type is made at a time, so that the other threads keep serving requests.
             let _alone = match context.heavy.try_acquire() {
@@ -367,10 +367,10 @@ impl HttpConnection {
     fn hold_document(&mut self, bytes_max: usize) -> Result<(), Refusal> {
         let held = self.reservation.reserve_minimum(bytes_max);
         held.map_err(|fault| match fault {
-            NoRoom::Share { .. } => {
+            NoMemory::Share { .. } => {
                 Refusal::Text(413, format!("The document is not read: {fault}\n").into())
             }
-            NoRoom::Budget { .. } => fault.into(),
+            NoMemory::Budget { .. } => fault.into(),
         })
     }
 
@@ -414,12 +414,12 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Like [`Socket::unless_gone`].
-    pub(super) async fn unless_gone<T>(
+    /// Like [`Socket::unless_disconnected`].
+    pub(super) async fn unless_disconnected<T>(
         &self,
         work: Pin<Box<impl Future<Output = T>>>,
     ) -> io::Result<T> {
-        self.socket.unless_gone(work).await
+        self.socket.unless_disconnected(work).await
     }
 
     /// Appends a piece of a stream and writes it.

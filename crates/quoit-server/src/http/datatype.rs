@@ -1,7 +1,7 @@
 //! Data types, and the counters of Riak 1.4.
 
 use super::connection::{HttpConnection, Request};
-use super::datatype_query::part_question;
+use super::datatype_query::parse_part_query;
 use super::negotiate::accepts_media_type;
 use super::params::{ObjectParams, parse_timeout};
 use super::refusal::{Refusal, n_val_text};
@@ -9,7 +9,7 @@ use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
 use super::uri;
 use crate::data_types::{
-    JsonUpdate, NotText, Stopping, StreamedJson, append_answer, append_missing, append_value,
+    JsonUpdate, NotUtf8, Stopping, StreamedJson, append_answer, append_missing, append_value,
     read_update,
 };
 use crate::memory::MemoryReservation;
@@ -40,7 +40,7 @@ impl DatatypeParams {
         let mut object = ObjectParams::parse(query).map_err(Refusal::bad)?;
         object.disable_zero_timeout();
         let context = uri::query_value(query, "include_context");
-        let part = part_question(query).map_err(Refusal::bad)?;
+        let part = parse_part_query(query).map_err(Refusal::bad)?;
         Ok(Self { object, includes_context: context.as_deref() != Some(b"false"), part })
     }
 }
@@ -48,7 +48,7 @@ impl DatatypeParams {
 /// Result of streaming a set or map.
 enum Streamed {
     /// It is written, or can't be written as JSON.
-    Shown(Result<(), NotText>),
+    Shown(Result<(), NotUtf8>),
     /// The read continues with the whole value.
     Started(Box<StartedRead>),
     /// No read has begun.
@@ -314,7 +314,7 @@ fn append_fetched(
     out: &mut Vec<u8>,
     found: &FetchedDataType,
     includes_context: bool,
-) -> Result<(), NotText> {
+) -> Result<(), NotUtf8> {
     let context = found.context.as_deref().filter(|_| includes_context);
     append_value(out, found.datatype, &found.value, context)
 }

@@ -9,7 +9,7 @@ use quoit_model::data_type::{FieldName, Query, Question};
 /// Parses `size=true`, `contains=ELEMENT`, `field=NAME_TYPE`, or `page_size=N` with an optional
 /// `cursor=...`, and an `in=NAME_TYPE` for each enclosing map field, from the outermost on. `None` if there
 /// is no such parameter: the request is for the whole value.
-pub(super) fn part_question(query: &[u8]) -> Result<Option<Question>, String> {
+pub(super) fn parse_part_query(query: &[u8]) -> Result<Option<Question>, String> {
     let steps = uri::query_pairs(query).filter(|(name, _)| **name == *b"in");
     let path: Vec<FieldName> =
         steps.map(|(_, text)| named_field("in", &text)).collect::<Result<_, _>>()?;
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn one_question_is_read_and_anything_else_is_said() {
         let read = |query: &str| {
-            let question = part_question(query.as_bytes())?;
+            let question = parse_part_query(query.as_bytes())?;
             assert!(question.iter().all(|question| question.path.is_empty()));
             Ok::<_, String>(question.map(|question| question.query))
         };
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_about_is_named_from_the_outside() {
-        let read = |query: &str| part_question(query.as_bytes());
+        let read = |query: &str| parse_part_query(query.as_bytes());
         let path = vec![
             FieldName::new("my profile", FieldKind::Map),
             FieldName::new("tags", FieldKind::Set),

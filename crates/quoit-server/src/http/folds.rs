@@ -9,7 +9,7 @@ use super::route::BucketName;
 use super::uri::query_value;
 use crate::memory::GatheredMemory;
 use quoit_core::{
-    Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError, TreeClock,
+    Deadline, FoldFound, FoldKind, FoldMode, FoldProgress, RecordRange, RequestError, TreeClock,
 };
 use quoit_model::context::encode_riak_context;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -178,8 +178,8 @@ impl HttpConnection {
         self.check_type(bucket.as_ref())?;
         let range = range_of(bucket, &filter)?;
         let method = match filter.change_method {
-            None | Some(ChangeMethod::Count) => Method::Count,
-            Some(ChangeMethod::Local | ChangeMethod::Job(_)) => Method::Change,
+            None | Some(ChangeMethod::Count) => FoldMode::Count,
+            Some(ChangeMethod::Local | ChangeMethod::Job(_)) => FoldMode::Change,
         };
         match fold {
             RangeFold::Tree(size) => self.range_tree(range, tree_size(size)?, filter.salt).await,
@@ -292,14 +292,14 @@ impl HttpConnection {
             Box::pin(
                 async move { deadline.limit(store.folds().begin(range, kind, u64::MAX)).await },
             );
-        let mut fold = self.unless_gone(begun).await??;
+        let mut fold = self.unless_disconnected(begun).await??;
         if let Some(queue) = queue {
             fold = fold.into_queue(queue);
         }
         let mut gathered = GatheredMemory::new(&self.memory);
         loop {
             let step = Box::pin(async { deadline.limit(fold.step()).await });
-            let Some(found) = self.unless_gone(step).await?? else { break };
+            let Some(found) = self.unless_disconnected(step).await?? else { break };
             for each in found {
                 gathered.add(each.key.len() + each.clock.len() + FOUND_BYTES)?;
                 take(self, each)?;
@@ -314,7 +314,7 @@ impl HttpConnection {
         work: impl Future<Output = Result<T, RequestError>> + Send,
     ) -> Result<T, Refusal> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
-        Ok(self.unless_gone(Box::pin(deadline.limit(work))).await??)
+        Ok(self.unless_disconnected(Box::pin(deadline.limit(work))).await??)
     }
 
     fn write_text(&mut self, json: &str) -> Result<(), Refusal> {
@@ -379,8 +379,8 @@ fn kind_of(fold: &RangeFold<'_>) -> Result<FoldKind, Refusal> {
         RangeFold::Stats => FoldKind::ObjectStats,
         RangeFold::Tombs => FoldKind::FindTombs,
         RangeFold::Repair => FoldKind::RepairKeys,
-        RangeFold::Reap => FoldKind::ReapTombs(Method::Count),
-        RangeFold::Erase => FoldKind::EraseKeys(Method::Count),
+        RangeFold::Reap => FoldKind::ReapTombs(FoldMode::Count),
+        RangeFold::Erase => FoldKind::EraseKeys(FoldMode::Count),
         RangeFold::Tree(_) | RangeFold::Clocks | RangeFold::Repl(_) => FoldKind::FetchClocks,
     })
 }

@@ -66,7 +66,7 @@ impl HttpConnection {
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms));
         self.hold_pieces()?;
         let results = deadline.limit(self.context.store.listings().query_index(query));
-        let results = self.unless_gone(Box::pin(results)).await??;
+        let results = self.unless_disconnected(Box::pin(results)).await??;
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
             // The answer to HEAD has no matches.
@@ -98,7 +98,7 @@ impl HttpConnection {
             let mut document = Vec::new();
             open_list(&mut document, matches.member());
             let next = deadline.limit(matches.append_next(&mut document, true));
-            let has_more = match self.unless_gone(Box::pin(next)).await? {
+            let has_more = match self.unless_disconnected(Box::pin(next)).await? {
                 Ok(has_more) => has_more,
                 Err(fault) => {
                     self.send_part(&boundary, &error_document(&fault)).await?;
@@ -160,7 +160,7 @@ fn asked(
     let shows_terms = boolean(parameters, "return_terms")? && has_terms;
     let timeout_ms = value("timeout").map(|text| timeout_ms(&text)).transpose()?;
     if let Some(continuation) = value("continuation") {
-        index_query::go_on_from(&mut query, &continuation)?;
+        index_query::continue_after(&mut query, &continuation)?;
     }
     let is_stream = value("stream").as_deref() == Some(b"true");
     Ok(IndexRequest { query, shows_terms, is_stream, timeout_ms })

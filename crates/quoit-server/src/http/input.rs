@@ -5,9 +5,9 @@ use super::connection::{ConnectionEnd, HttpConnection, Request};
 use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
 use super::response::ReplyForm;
 use crate::arriving::{ArrivingRequest, READ_BYTES_MAX};
-use crate::memory::{NoRoom, REQUEST_COPIES};
+use crate::memory::{NoMemory, REQUEST_COPIES};
 use crate::pace::Transfer;
-use crate::socket::Incoming;
+use crate::socket::ReadOutcome;
 use bytes::{Bytes, BytesMut};
 use std::io;
 
@@ -118,7 +118,7 @@ impl HttpConnection {
 
     /// Reserves buffer space for the next read of a body of `size` bytes. Returns the number of bytes that it
     /// may take.
-    fn make_room(&mut self, size: usize) -> Result<usize, NoRoom> {
+    fn make_room(&mut self, size: usize) -> Result<usize, NoMemory> {
         let (arrived, room) = (self.input.len(), self.input.capacity() - self.input.len());
         if arrived == 0 {
             return Ok(STEP_BYTES_MAX);
@@ -145,7 +145,7 @@ impl HttpConnection {
         let pace = self.context.settings.pace;
         let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));
         let read = self.socket.read_on(body.buffer(), step, transfer).await;
-        if let Ok(Incoming::Bytes(count)) = read {
+        if let Ok(ReadOutcome::Bytes(count)) = read {
             body.received(count);
         }
         self.arrived(read)
@@ -189,10 +189,10 @@ impl HttpConnection {
     }
 
     /// The end of the connection if a read has not brought bytes.
-    fn arrived(&self, read: io::Result<Incoming>) -> Result<(), ConnectionEnd> {
+    fn arrived(&self, read: io::Result<ReadOutcome>) -> Result<(), ConnectionEnd> {
         match read {
-            Ok(Incoming::Bytes(_)) => Ok(()),
-            Ok(Incoming::End) => Err(ConnectionEnd::Closed),
+            Ok(ReadOutcome::Bytes(_)) => Ok(()),
+            Ok(ReadOutcome::End) => Err(ConnectionEnd::Closed),
             Err(fault) if fault.kind() == io::ErrorKind::TimedOut => {
                 self.context.memory.note_slow_request();
                 Err(ConnectionEnd::Refused(HeadFault::TooSlow))

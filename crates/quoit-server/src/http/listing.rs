@@ -148,7 +148,7 @@ impl HttpConnection {
         };
         self.hold_pieces()?;
         let listing = Box::pin(self.context.store.listings().list_buckets(bucket_type));
-        let listing = self.unless_gone(listing).await??;
+        let listing = self.unless_disconnected(listing).await??;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(BUCKETS_TIMEOUT_MS).into());
         self.write_listing(mode, Listing::Buckets(listing), deadline, None).await
     }
@@ -217,7 +217,7 @@ impl HttpConnection {
         let listing = match ordered_query(bucket, query)? {
             None => {
                 let listing = Box::pin(store.listings().list_keys(bucket.as_ref()));
-                match self.unless_gone(listing).await? {
+                match self.unless_disconnected(listing).await? {
                     Ok(listing) => Listing::Keys(Box::new(listing)),
                     // Riak detects this only after it has begun its answer.
                     Err(fault @ RequestError::InsufficientCoverage) => {
@@ -231,7 +231,7 @@ impl HttpConnection {
             }
             Some(query) => {
                 let results = self
-                    .unless_gone(Box::pin(store.listings().list_keys_in_order(query)))
+                    .unless_disconnected(Box::pin(store.listings().list_keys_in_order(query)))
                     .await??;
                 Listing::Matches { results: Box::new(results), shows_terms: false }
             }
@@ -315,7 +315,7 @@ impl HttpConnection {
             let mut document = Vec::new();
             open_list(&mut document, listing.member());
             let next = deadline.limit(listing.append_next(&mut document, true));
-            let has_more = match self.unless_gone(Box::pin(next)).await? {
+            let has_more = match self.unless_disconnected(Box::pin(next)).await? {
                 Ok(true) => {
                     document.extend_from_slice(b"]}");
                     true
@@ -360,7 +360,7 @@ impl HttpConnection {
         let (mut is_first, mut streams) = (true, false);
         loop {
             let next = deadline.limit(listing.append_next(&mut document, is_first));
-            match self.unless_gone(Box::pin(next)).await? {
+            match self.unless_disconnected(Box::pin(next)).await? {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(fault) if streams => {
@@ -416,7 +416,7 @@ fn ordered_query(bucket: &BucketName<'_>, query: &[u8]) -> Result<Option<IndexQu
     query.sorted = true;
     query.max_results = page.map(|text| index::max_results(&text)).transpose()?;
     if let Some(continuation) = continuation {
-        index_query::go_on_from(&mut query, &continuation)?;
+        index_query::continue_after(&mut query, &continuation)?;
     }
     Ok(Some(query))
 }

@@ -73,7 +73,7 @@ impl HttpConnection {
             phases.filter(|(_, phase)| phase.keep).map(|(place, _)| place).collect();
         let is_chunked = uri::query_value(query, "chunked").as_deref() == Some(b"true");
         let begun = Box::pin(begin(&self.context, &self.memory, job));
-        let running = self.unless_gone(begun).await??;
+        let running = self.unless_disconnected(begun).await??;
         match kept.as_slice() {
             _ if is_chunked => self.write_phases(running).await,
             [] | [_] => self.write_outputs(running).await,
@@ -85,7 +85,7 @@ impl HttpConnection {
         &self,
         running: &mut RunningJob,
     ) -> io::Result<Result<Option<Vec<Outputs>>, JobEnd>> {
-        self.unless_gone(Box::pin(running.next())).await
+        self.unless_disconnected(Box::pin(running.next())).await
     }
 
     /// Sends the outputs of a phase as a part, as they come.

@@ -81,7 +81,7 @@ impl HttpConnection {
         self.check_origin(&request.head)?;
         let form = Form::of(request.head.get_list("accept").as_deref());
         let context = Arc::clone(&self.context);
-        let text = self.context.aside(async move { render(&context, form) }).await?;
+        let text = self.context.run_at_low_priority(async move { render(&context, form) }).await?;
         reply(&mut self.out, self.form, 200)
             .content_type(form.media_type())
             .finish(text.as_bytes());

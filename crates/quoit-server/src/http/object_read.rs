@@ -1,6 +1,6 @@
 //! Reading objects.
 
-use super::conditions::{ReadConditions, ReadTimes, Verdict};
+use super::conditions::{ConditionOutcome, ReadConditions, ReadTimes};
 use super::connection::{HttpConnection, Request};
 use super::head::Head;
 use super::negotiate::{accepts_charset, accepts_encoding, accepts_media_type, choose_media_type};
@@ -243,9 +243,9 @@ impl Answer<'_> {
         let now_secs = self.clock.unix_us() / US_PER_SEC;
         let times = ReadTimes { last_modified_secs: last_modified_us / US_PER_SEC, now_secs };
         match conditions.verdict(etag, times) {
-            Verdict::Proceed => Ok(false),
-            Verdict::Failed => Err(Refusal::Page(412)),
-            Verdict::NotModified => {
+            ConditionOutcome::Proceed => Ok(false),
+            ConditionOutcome::Failed => Err(Refusal::Page(412)),
+            ConditionOutcome::NotModified => {
                 reply(self.out, self.form, 304)
                     .lines(|out| append_version(out, etag, last_modified_us))
                     .finish(b"");

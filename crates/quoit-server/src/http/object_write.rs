@@ -13,7 +13,9 @@ use super::response::{MULTIPART, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName, UrlForm};
 use crate::index_entries::{self, IndexFault};
 use bytes::Bytes;
-use quoit_core::{DeleteRequest, Deleted, Precondition, PutRequest, ReadOptions, RequestError};
+use quoit_core::{
+    DeleteOutcome, DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError,
+};
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{IndexEntry, Metadata, Object, UserMeta, UserMetaForm};
@@ -175,8 +177,8 @@ impl HttpConnection {
             write: params.write_options(),
         };
         match self.context.store.delete(request).await? {
-            Deleted::Done => reply(&mut self.out, self.form, 204).finish(b""),
-            Deleted::Missing => return Err(Refusal::not_found()),
+            DeleteOutcome::Done => reply(&mut self.out, self.form, 204).finish(b""),
+            DeleteOutcome::Missing => return Err(Refusal::not_found()),
         }
         Ok(())
     }

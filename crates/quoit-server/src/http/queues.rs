@@ -6,7 +6,7 @@ use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
 use super::response::{TEXT, reply};
 use super::uri::query_value;
-use crate::riak_queue::{self, AnswerSort, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
+use crate::riak_queue::{self, AnswerKind, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
 use bytes::Bytes;
 use quoit_core::{QueueLengths, ReplicatedStore};
 use quoit_model::context::decode_context;
@@ -20,7 +20,7 @@ const OCTETS: &[u8] = b"application/octet-stream";
 
 /// A record that a push names.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Pushed {
+pub(super) struct PushedKey {
     bucket_type: String,
     bucket: String,
     key: String,
@@ -58,18 +58,18 @@ impl HttpConnection {
                 None => Ok(None),
             }
         });
-        let Some(answer) = self.unless_gone(next).await?? else {
+        let Some(answer) = self.unless_disconnected(next).await?? else {
             reply(&mut self.out, self.form, 200).content_type(OCTETS).finish(EMPTY_QUEUE_BODY);
             return Ok(());
         };
         let QueueAnswer { replicated, sort, tree_entry } = answer;
         let tombstone_clock = match sort {
-            AnswerSort::Tombstone(clock) => {
+            AnswerKind::Tombstone(clock) => {
                 let mut term = Vec::new();
                 encode_riak_clock(&clock, &mut term);
                 Some(Bytes::from(term))
             }
-            AnswerSort::Object | AnswerSort::Reap => None,
+            AnswerKind::Object | AnswerKind::Reap => None,
         };
         let tree_entry = with_tree_entry.then_some((tree_entry.segment, tree_entry.value));
         self.hold_answer(replicated.len())?;
@@ -127,12 +127,12 @@ fn codes(name: &[u8]) -> String {
 }
 
 /// The records of a push; `None` if one is malformed.
-pub(super) fn parse_pushed(body: &[u8]) -> Option<Vec<Pushed>> {
+pub(super) fn parse_pushed(body: &[u8]) -> Option<Vec<PushedKey>> {
     let document: Value = serde_json::from_slice(body).ok()?;
     document.as_object()?.get("keys-clocks")?.as_array()?.iter().map(pushed).collect()
 }
 
-fn pushed(entry: &Value) -> Option<Pushed> {
+fn pushed(entry: &Value) -> Option<PushedKey> {
     let text = |name: &str| entry.get(name)?.as_str().map(str::to_owned);
     // A version vector is base64 text, or the list of its character codes as in answers of folds.
     let clock = match entry.get("clock")? {
@@ -148,11 +148,11 @@ fn pushed(entry: &Value) -> Option<Pushed> {
         None => String::from_utf8_lossy(DEFAULT_BUCKET_TYPE).into_owned(),
         Some(name) => name.as_str()?.to_owned(),
     };
-    Some(Pushed { bucket_type, bucket: text("bucket")?, key: text("key")? })
+    Some(PushedKey { bucket_type, bucket: text("bucket")?, key: text("key")? })
 }
 
-fn key_of(pushed: &Pushed) -> KeyRef<'_> {
-    let Pushed { bucket_type, bucket, key } = pushed;
+fn key_of(pushed: &PushedKey) -> KeyRef<'_> {
+    let PushedKey { bucket_type, bucket, key } = pushed;
     BucketRef { bucket_type: bucket_type.as_bytes(), bucket: bucket.as_bytes() }.key(key.as_bytes())
 }
 

@@ -2,7 +2,7 @@
 
 use super::head::Method;
 use super::response::{HTML, JSON, ReplyForm, TEXT, reply};
-use crate::memory::NoRoom;
+use crate::memory::NoMemory;
 use quoit_core::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 use quoit_model::data_type::{ApplyError, UpdateError};
 use serde_json::Value;
@@ -36,8 +36,8 @@ pub enum Refusal {
     Socket(io::Error),
 }
 
-impl From<NoRoom> for Refusal {
-    fn from(fault: NoRoom) -> Self {
+impl From<NoMemory> for Refusal {
+    fn from(fault: NoMemory) -> Self {
         Self::Text(503, format!("The answer is not sent: {fault}\n").into())
     }
 }

@@ -190,7 +190,7 @@ pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
     text.counter(
         "quoit_change_feed_told",
         "Changes reported to readers by this node.",
-        status.told_count,
+        status.sent_change_count,
     );
 }
 

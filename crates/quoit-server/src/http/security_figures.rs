@@ -18,7 +18,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "1 while other machines may reach the listener for nodes without a proof of membership.",
         context.open_internode().is_some().into(),
     );
-    clear_metrics(text, context);
+    plaintext_metrics(text, context);
     text.gauge(
         "quoit_security_cut_off",
         "1 while rights may have been changed on other nodes without this node knowing.",
@@ -67,12 +67,12 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
 }
 
 /// Adds the figures of clients without TLS that are served although security is on.
-fn clear_metrics(text: &mut Text, context: &ServerContext) {
-    let clear = context.gate.clear_clients();
+fn plaintext_metrics(text: &mut Text, context: &ServerContext) {
+    let clear = context.gate.plaintext_clients();
     text.gauge(
         "quoit_clear_clients_served",
         "1 while clients in clear are served without a login although security is on.",
-        (context.is_secured() && context.gate.serves_clear()).into(),
+        (context.is_secured() && context.gate.serves_plaintext()).into(),
     );
     text.counter(
         "quoit_clear_client_connections",

@@ -27,7 +27,7 @@ impl HttpConnection {
         let chosen = choose_media_type(request.head.get_list("accept").as_deref(), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;
         let (context, is_text) = (Arc::clone(&self.context), chosen == TEXT);
-        let document = self.context.aside(async move {
+        let document = self.context.run_at_low_priority(async move {
             let figures = Value::Object(statistics(&context));
             if is_text { format!("{figures:#}\n") } else { figures.to_string() }
         });

@@ -1,9 +1,9 @@
 //! Reasons why a job ends early, in the form for clients.
 
 use crate::index_query::QueryFault;
-use crate::memory::NoRoom;
+use crate::memory::NoMemory;
 use quoit_core::{JobError, RequestError};
-use quoit_mapreduce::{JobFault, NotText, PhaseFault};
+use quoit_mapreduce::{JobFault, NotUtf8, PhaseFault};
 use serde_json::{Value, json};
 
 /// Reasons why a job does not start, or ends early.
@@ -20,7 +20,7 @@ pub(crate) enum JobEnd {
     /// The maximum number of jobs was running until this job's timeout.
     TooMany(usize),
     /// There is no memory for it.
-    NoRoom(NoRoom),
+    NoMemory(NoMemory),
 }
 
 impl From<JobError> for JobEnd {
@@ -35,16 +35,16 @@ impl From<QueryFault> for JobEnd {
     }
 }
 
-impl From<NoRoom> for JobEnd {
-    fn from(fault: NoRoom) -> Self {
-        Self::NoRoom(fault)
+impl From<NoMemory> for JobEnd {
+    fn from(fault: NoMemory) -> Self {
+        Self::NoMemory(fault)
     }
 }
 
 impl JobEnd {
     /// Creates the fault of an output that the job's notation can't represent.
-    pub(crate) fn unwritable(phase: usize, NotText: NotText) -> Self {
-        Self::Failed(PhaseFault::new(phase, NotText.to_string(), None).into())
+    pub(crate) fn unwritable(phase: usize, NotUtf8: NotUtf8) -> Self {
+        Self::Failed(PhaseFault::new(phase, NotUtf8.to_string(), None).into())
     }
 
     /// The error as a JSON document.
@@ -72,7 +72,7 @@ impl JobEnd {
         match self {
             Self::Failed(JobError::NotStarted(JobFault::Filter(_))) => 500,
             Self::Failed(JobError::NotStarted(_)) | Self::Index(_) => 400,
-            Self::TooMany(_) | Self::NoRoom(_) => 503,
+            Self::TooMany(_) | Self::NoMemory(_) => 503,
             Self::Failed(_) | Self::Timeout | Self::Stopped => 500,
         }
     }
@@ -91,7 +91,7 @@ impl JobEnd {
                 "overload: this node runs {count} MapReduce jobs already (mapreduce.jobs.maximum), and the \
                  job's time is over; try again later, or ask another node"
             ),
-            Self::NoRoom(fault) => fault.to_string(),
+            Self::NoMemory(fault) => fault.to_string(),
         }
     }
 }

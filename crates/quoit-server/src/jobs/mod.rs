@@ -5,7 +5,7 @@ mod registry;
 
 pub(crate) use end::JobEnd;
 pub use registry::Jobs;
-pub(crate) use registry::{JobEntry, Place};
+pub(crate) use registry::{JobEntry, JobSlot};
 
 use quoit_script::ScriptLimits;
 

@@ -37,7 +37,7 @@ pub(crate) struct JobEntry {
 }
 
 /// The slot of a running job. Dropping it releases the slot.
-pub(crate) struct Place {
+pub(crate) struct JobSlot {
     jobs: Arc<Jobs>,
     pub(crate) entry: Arc<JobEntry>,
     _permit: OwnedSemaphorePermit,
@@ -77,7 +77,7 @@ impl Jobs {
         job: &Job,
         count_max: usize,
         deadline: Deadline,
-    ) -> Result<Place, JobEnd> {
+    ) -> Result<JobSlot, JobEnd> {
         let permits = self.permits.get_or_init(|| Arc::new(Semaphore::new(count_max)));
         let permit = Arc::clone(permits).acquire_owned();
         let entered =
@@ -97,7 +97,7 @@ impl Jobs {
             is_stopped: Notify::new(),
         });
         self.running.lock().insert(id, Arc::clone(&entry));
-        Ok(Place { jobs: Arc::clone(self), entry, _permit: permit })
+        Ok(JobSlot { jobs: Arc::clone(self), entry, _permit: permit })
     }
 }
 
@@ -121,7 +121,7 @@ impl JobEntry {
     }
 }
 
-impl Drop for Place {
+impl Drop for JobSlot {
     fn drop(&mut self) {
         self.jobs.running.lock().remove(&self.entry.id);
     }

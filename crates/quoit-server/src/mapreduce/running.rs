@@ -3,7 +3,7 @@
 use crate::context::ServerContext;
 use crate::index_query::{self, Terms};
 use crate::jobs::JobEnd;
-use crate::jobs::Place;
+use crate::jobs::JobSlot;
 use crate::memory::{ConnectionMemory, MemoryReservation};
 use bytes::Bytes;
 use quoit_core::{Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, RequestError};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) struct RunningJob {
     context: Arc<ServerContext>,
     run: JobRun,
-    place: Place,
+    place: JobSlot,
     deadline: Deadline,
     /// Memory of the data that the job holds.
     reservation: MemoryReservation,
@@ -65,7 +65,7 @@ async fn begin_in(
     context: &Arc<ServerContext>,
     memory: &Arc<ConnectionMemory>,
     mut job: Job,
-    place: Place,
+    place: JobSlot,
     deadline: Deadline,
 ) -> Result<RunningJob, JobEnd> {
     let mut reservation = memory.reservation(0);
@@ -125,7 +125,7 @@ impl RunningJob {
 /// Runs a step of a job until its timeout, unless an operator stops the job.
 async fn limited<T>(
     deadline: Deadline,
-    place: &Place,
+    place: &JobSlot,
     step: impl Future<Output = Result<T, RequestError>>,
 ) -> Result<T, JobEnd> {
     tokio::select! {

@@ -68,7 +68,7 @@ const MANY_LARGE_BYTES: u64 = 4 << 20;
 
 /// Reasons why a request or an answer gets no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum NoRoom {
+pub enum NoMemory {
     /// It exceeds the share of one connection.
     #[error(
         "it takes {needed_bytes} bytes of memory, and a connection may have {share_bytes} \
@@ -214,7 +214,7 @@ impl MemoryBudget {
     }
 
     /// Takes memory for a connection that already holds some.
-    pub(super) fn take(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
+    pub(super) fn take(&self, bytes: u64, held: HeldBytes) -> Result<(), NoMemory> {
         self.check_share(bytes, held)?;
         if self.add(bytes, UsedBytesMax(self.settings.budget_bytes - self.reserved_bytes())) {
             let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -225,7 +225,7 @@ impl MemoryBudget {
     }
 
     /// Checks that the budget and the share allow these bytes. Takes nothing.
-    pub(super) fn check(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
+    pub(super) fn check(&self, bytes: u64, held: HeldBytes) -> Result<(), NoMemory> {
         self.check_share(bytes, held)?;
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
         let limit_bytes = self.settings.budget_bytes - self.reserved_bytes();
@@ -264,18 +264,18 @@ impl MemoryBudget {
         self.settings.budget_bytes / RESERVED_PART
     }
 
-    fn check_share(&self, bytes: u64, held: HeldBytes) -> Result<(), NoRoom> {
+    fn check_share(&self, bytes: u64, held: HeldBytes) -> Result<(), NoMemory> {
         let (needed_bytes, share_bytes) = (held.0.saturating_add(bytes), self.settings.share_bytes);
         if needed_bytes <= share_bytes {
             return Ok(());
         }
         self.too_large_count.fetch_add(1, Ordering::Relaxed);
-        Err(NoRoom::Share { needed_bytes, share_bytes })
+        Err(NoMemory::Share { needed_bytes, share_bytes })
     }
 
-    fn refused(&self, needed_bytes: u64) -> NoRoom {
+    fn refused(&self, needed_bytes: u64) -> NoMemory {
         self.refused_count.fetch_add(1, Ordering::Relaxed);
-        NoRoom::Budget { needed_bytes }
+        NoMemory::Budget { needed_bytes }
     }
 
     fn add(&self, bytes: u64, limit: UsedBytesMax) -> bool {
@@ -357,9 +357,9 @@ mod tests {
         let budget = budget(8 * MIB, 8 * MIB);
         let memory = budget.open().expect("room for an allowance");
         let mut reservation = memory.reservation(0);
-        assert!(matches!(reservation.hold(8 << 20), Err(NoRoom::Budget { .. })));
+        assert!(matches!(reservation.hold(8 << 20), Err(NoMemory::Budget { .. })));
         reservation.hold((7 << 20) - ALLOWANCE_BYTES as usize).expect("seven of eight parts");
-        assert!(matches!(reservation.hold(7 << 20), Err(NoRoom::Budget { .. })));
+        assert!(matches!(reservation.hold(7 << 20), Err(NoMemory::Budget { .. })));
         let mut others = Vec::new();
         while let Some(memory) = budget.open() {
             others.push(memory);
@@ -406,7 +406,7 @@ mod tests {
         first.hold(1 << 20).expect("half of the share");
         second.hold(1 << 20).expect("the other half");
         let refused = second.hold((1 << 20) + 1);
-        assert!(matches!(refused, Err(NoRoom::Share { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(NoMemory::Share { .. })), "{refused:?}");
         drop(first);
         second.hold(2 << 20).expect("what the first has given back");
         let figures = budget.figures();

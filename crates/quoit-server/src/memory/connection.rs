@@ -1,7 +1,7 @@
 //! The share of one connection in the memory budget.
 
 use super::ANSWERS_BYTES_FREE;
-use super::budget::{ALLOWANCE_BYTES, HeldBytes, MemoryBudget, NoRoom, UnsizedRead};
+use super::budget::{ALLOWANCE_BYTES, HeldBytes, MemoryBudget, NoMemory, UnsizedRead};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ impl ConnectionMemory {
         reservation: &mut MemoryReservation,
         out: &[u8],
         size_bytes_max: impl FnOnce() -> Option<u64>,
-    ) -> Result<Option<UnsizedRead<'_>>, NoRoom> {
+    ) -> Result<Option<UnsizedRead<'_>>, NoMemory> {
         let unmeasured = self.budget.begin_unmeasured();
         if unmeasured.is_none() {
             reservation.hold_read(out, size_bytes_max())?;
@@ -52,11 +52,11 @@ impl ConnectionMemory {
     }
 
     /// Checks that the budget has this many more bytes. Takes nothing.
-    pub(crate) fn check(&self, bytes: u64) -> Result<(), NoRoom> {
+    pub(crate) fn check(&self, bytes: u64) -> Result<(), NoMemory> {
         self.budget.check(bytes, self.held())
     }
 
-    fn take(&self, bytes: u64) -> Result<(), NoRoom> {
+    fn take(&self, bytes: u64) -> Result<(), NoMemory> {
         self.budget.take(bytes, self.held())?;
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
@@ -92,7 +92,7 @@ pub(crate) struct MemoryReservation {
 
 impl MemoryReservation {
     /// Raises the reservation to `needed_bytes` in total. Never lowers it.
-    pub(crate) fn hold(&mut self, needed_bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn hold(&mut self, needed_bytes: usize) -> Result<(), NoMemory> {
         let wanted = self.wanted(needed_bytes);
         if wanted > self.held_bytes {
             self.memory.take(wanted - self.held_bytes)?;
@@ -119,7 +119,7 @@ impl MemoryReservation {
     /// Asks for memory to append `bytes` to `out`, the answers that wait to be sent. Nearly all answers fit
     /// into the allowance.
     #[inline]
-    pub(crate) fn hold_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn hold_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoMemory> {
         match out.len().saturating_add(bytes) <= ANSWERS_BYTES_FREE {
             true => Ok(()),
             false => self.hold_large_answer(out, bytes),
@@ -128,7 +128,7 @@ impl MemoryReservation {
 
     /// Asks for memory for large values of `bytes` in all, which are sent after `out` from the buffers that
     /// they are in. Gives back memory for copies of them, if any was asked for before they were read.
-    pub(crate) fn hold_shared(&mut self, out: &[u8], bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn hold_shared(&mut self, out: &[u8], bytes: usize) -> Result<(), NoMemory> {
         let needed_bytes = out.len().saturating_add(bytes);
         self.hold(needed_bytes)?;
         self.keep(needed_bytes);
@@ -136,7 +136,7 @@ impl MemoryReservation {
     }
 
     #[cold]
-    fn hold_large_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoRoom> {
+    fn hold_large_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoMemory> {
         self.hold(out.len().saturating_add(bytes))?;
         // A buffer that grows by itself would double its size.
         out.reserve_exact(bytes + ANSWER_HEAD_BYTES);
@@ -149,7 +149,7 @@ impl MemoryReservation {
         &mut self,
         out: &[u8],
         size_bytes_max: Option<u64>,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), NoMemory> {
         let size_bytes = size_bytes_max.map_or(0, as_bytes);
         self.hold(out.len().saturating_add(size_bytes.saturating_mul(READ_COPIES)))
     }
@@ -167,7 +167,7 @@ impl MemoryReservation {
     /// Asks for `bytes` besides the free bytes, and keeps them until
     /// [`MemoryReservation::release_minimum`]. For an answer that is streamed, so that none of its pieces
     /// is refused midway.
-    pub(crate) fn reserve_minimum(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn reserve_minimum(&mut self, bytes: usize) -> Result<(), NoMemory> {
         self.hold(self.free_bytes.saturating_add(bytes))?;
         self.floor_bytes = self.floor_bytes.max(bytes as u64);
         Ok(())
@@ -222,13 +222,13 @@ impl GatheredMemory {
     }
 
     /// Asks for memory for an object that is read next, if a bound of its size is known.
-    pub(crate) fn hold_read(&mut self, size_bytes_max: Option<u64>) -> Result<(), NoRoom> {
+    pub(crate) fn hold_read(&mut self, size_bytes_max: Option<u64>) -> Result<(), NoMemory> {
         let values_bytes = self.values_bytes.saturating_add(size_bytes_max.map_or(0, as_bytes));
         self.reservation.hold(values_bytes.saturating_mul(GATHERED_COPIES))
     }
 
     /// Asks for memory for this many more bytes of values.
-    pub(crate) fn add(&mut self, values_bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn add(&mut self, values_bytes: usize) -> Result<(), NoMemory> {
         self.values_bytes = self.values_bytes.saturating_add(values_bytes);
         self.reservation.hold(self.values_bytes.saturating_mul(GATHERED_COPIES))
     }

@@ -10,7 +10,7 @@ mod budget;
 mod connection;
 
 pub(crate) use budget::REQUEST_COPIES;
-pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
+pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoMemory};
 pub use connection::ConnectionMemory;
 pub(crate) use connection::{GatheredMemory, MemoryReservation, READ_COPIES};
 

@@ -7,8 +7,8 @@
 
 use super::codes::weight_of;
 use super::fault::Fault;
-use super::in_place::{InPlace, Shown, StartedGet};
-use super::input::{Input, More};
+use super::in_place::{InPlaceOutcome, Shown, StartedGet};
+use super::input::{Input, RequestArrival};
 use super::login::LoginProgress;
 use crate::context::ServerContext;
 use crate::memory::{ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation};
@@ -48,7 +48,7 @@ pub(super) struct PbConnection {
     pub(super) unauthenticated: Option<UnauthenticatedConnection>,
     pub(super) failed_logins: u32,
     /// True if the connection was counted as one without TLS while security is on.
-    is_noted_clear: bool,
+    is_noted_plaintext: bool,
     pub(super) memory: Arc<ConnectionMemory>,
     /// Answers that are not written yet.
     pub(super) out: Vec<u8>,
@@ -80,7 +80,7 @@ pub async fn serve(
         session: Session::new(context.store.control(), &context.gate, &stream),
         unauthenticated: None,
         failed_logins: 0,
-        is_noted_clear: false,
+        is_noted_plaintext: false,
         context,
         socket: Socket::new(stream, signal),
         reservation: memory.reservation(ANSWERS_BYTES_FREE),
@@ -133,13 +133,13 @@ const fn is_large(frame: &FrameRef<'_>) -> bool {
 
 /// The state of a request after an attempt to answer it in place; `None` if it was declined.
 #[inline]
-fn begun_of(attempt: Result<InPlace, Fault>) -> Option<RequestProgress> {
+fn begun_of(attempt: Result<InPlaceOutcome, Fault>) -> Option<RequestProgress> {
     match attempt {
-        Ok(InPlace::Declined) => None,
-        Ok(InPlace::Shown(shown)) => Some(RequestProgress::Shown(shown)),
-        Ok(InPlace::Started(get)) => Some(RequestProgress::Started(get)),
-        Ok(InPlace::Answered) => Some(RequestProgress::Ended(Ok(()))),
-        Ok(InPlace::Written(pending)) => Some(RequestProgress::Written(pending)),
+        Ok(InPlaceOutcome::Declined) => None,
+        Ok(InPlaceOutcome::Shown(shown)) => Some(RequestProgress::Shown(shown)),
+        Ok(InPlaceOutcome::Started(get)) => Some(RequestProgress::Started(get)),
+        Ok(InPlaceOutcome::Answered) => Some(RequestProgress::Ended(Ok(()))),
+        Ok(InPlaceOutcome::Written(pending)) => Some(RequestProgress::Written(pending)),
         Err(fault) => Some(RequestProgress::Ended(Err(fault))),
     }
 }
@@ -153,17 +153,17 @@ impl PbConnection {
         }
         loop {
             match input.read_more(&mut self.socket, &mut self.out).await? {
-                More::Arrived => {}
-                More::End => return self.socket.shutdown().await,
+                RequestArrival::Arrived => {}
+                RequestArrival::End => return self.socket.shutdown().await,
                 // A client that does not log in in time gets no answer.
-                More::TooSlow if self.unauthenticated.is_some() => {
+                RequestArrival::TooSlow if self.unauthenticated.is_some() => {
                     return self.socket.shutdown().await;
                 }
-                More::TooSlow => {
+                RequestArrival::TooSlow => {
                     self.error("the request did not arrive in time");
                     return self.close().await;
                 }
-                More::NoRoom(fault) => {
+                RequestArrival::NoMemory(fault) => {
                     self.error(&format!("the request is not taken: {fault}"));
                     self.flush().await?;
                     // The next request may already be in the buffer behind the refused one.
@@ -219,7 +219,7 @@ impl PbConnection {
                         LoginProgress::Last => return Ok(false),
                     }
                 }
-                self.note_clear(input);
+                self.note_plaintext(input);
             }
             let (start_bytes, left_bytes) = (self.answers_bytes(), input.bytes.len());
             let mut weight = Weight::Plain;
@@ -282,10 +282,10 @@ impl PbConnection {
     }
 
     /// Counts a connection without TLS when it sends its first request.
-    fn note_clear(&mut self, input: &Input) {
-        if !self.is_noted_clear && !input.bytes.is_empty() {
-            self.is_noted_clear = true;
-            self.context.gate.note_clear(self.address);
+    fn note_plaintext(&mut self, input: &Input) {
+        if !self.is_noted_plaintext && !input.bytes.is_empty() {
+            self.is_noted_plaintext = true;
+            self.context.gate.note_plaintext(self.address);
         }
     }
 
@@ -402,7 +402,7 @@ impl PbConnection {
             let appended = append_message(&mut out, &message);
             (out, appended)
         };
-        let (out, appended) = self.context.aside(append).await?;
+        let (out, appended) = self.context.run_at_low_priority(append).await?;
         self.out = out;
         Ok(appended?)
     }
@@ -419,12 +419,12 @@ impl PbConnection {
         }
     }
 
-    /// Like [`Socket::unless_gone`].
-    pub(super) async fn unless_gone<T>(
+    /// Like [`Socket::unless_disconnected`].
+    pub(super) async fn unless_disconnected<T>(
         &self,
         work: Pin<Box<impl Future<Output = Result<T, Fault>>>>,
     ) -> Result<T, Fault> {
-        self.socket.unless_gone(work).await?
+        self.socket.unless_disconnected(work).await?
     }
 
     /// Writes the answers that have gathered. A streamed answer calls it after each frame, so that a slow

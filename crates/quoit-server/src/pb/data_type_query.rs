@@ -1,7 +1,7 @@
 //! Queries for parts of data types: an extension of Riak's messages.
 
 use super::connection::PbConnection;
-use super::data_types::Unusable;
+use super::data_types::DatatypeFault;
 use super::fault::Fault;
 use super::kv::read_options;
 use crate::data_types::{cursor_of, data_type_of, fetched_value, field_name, place_of};
@@ -16,7 +16,7 @@ impl PbConnection {
         let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
         let key = bucket.key(&request.key);
         key.check().map_err(RequestError::from)?;
-        let datatype = self.datatype_of(bucket).map_err(Unusable::for_read)?;
+        let datatype = self.datatype_of(bucket).map_err(DatatypeFault::for_read)?;
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let path = request.path.iter().cloned().map(field_name).collect();

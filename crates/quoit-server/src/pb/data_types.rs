@@ -26,14 +26,14 @@ impl From<UpdateFault> for Fault {
 }
 
 /// Reasons why a bucket can't take a data type request.
-pub(super) enum Unusable {
+pub(super) enum DatatypeFault {
     /// The bucket type has no data type. The text for the client depends on its request.
     NoDatatype(String),
     /// Another reason, as text for the client.
     Text(String),
 }
 
-impl Unusable {
+impl DatatypeFault {
     /// Returns the error for a client that reads.
     pub(super) fn for_read(self) -> Fault {
         Fault::Text(match self {
@@ -45,14 +45,14 @@ impl Unusable {
 
 impl PbConnection {
     /// The data type of the records in a bucket.
-    pub(super) fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, Unusable> {
+    pub(super) fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, DatatypeFault> {
         let state = self.context.store.control().read();
         let Ok(props) = state.bucket_props(bucket) else {
             let name = erlang_text::binary(bucket.bucket_type);
-            return Err(Unusable::Text(format!("Error no bucket type `{name}`")));
+            return Err(DatatypeFault::Text(format!("Error no bucket type `{name}`")));
         };
         if !props.allow_mult {
-            return Err(Unusable::Text("\"Bucket must be allow_mult=true\"".into()));
+            return Err(DatatypeFault::Text("\"Bucket must be allow_mult=true\"".into()));
         }
         match props.datatype {
             Some(datatype) => Ok(datatype),
@@ -60,7 +60,7 @@ impl PbConnection {
             None if bucket.bucket_type == DEFAULT_BUCKET_TYPE => Ok(Datatype::Counter),
             None => {
                 let name = props.datatype_name().unwrap_or("undefined");
-                Err(Unusable::NoDatatype(name.to_owned()))
+                Err(DatatypeFault::NoDatatype(name.to_owned()))
             }
         }
     }
@@ -69,7 +69,7 @@ impl PbConnection {
         let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
         let key = bucket.key(&request.key);
         key.check().map_err(RequestError::from)?;
-        let datatype = self.datatype_of(bucket).map_err(Unusable::for_read)?;
+        let datatype = self.datatype_of(bucket).map_err(DatatypeFault::for_read)?;
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let includes_context = request.include_context != Some(false);
@@ -122,10 +122,10 @@ impl PbConnection {
         let key = bucket.key(&name);
         key.check().map_err(RequestError::from)?;
         let datatype = self.datatype_of(bucket).map_err(|unusable| match unusable {
-            Unusable::NoDatatype(name) => {
+            DatatypeFault::NoDatatype(name) => {
                 Fault::Text(format!("Bucket datatype `{name}` is not a supported type"))
             }
-            Unusable::Text(text) => Fault::Text(text),
+            DatatypeFault::Text(text) => Fault::Text(text),
         })?;
         let operation = operation_of(request.op)?;
         check_type(&operation, datatype, key)?;

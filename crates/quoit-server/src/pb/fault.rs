@@ -1,7 +1,7 @@
 //! Reasons why a request gets an error instead of its own answer.
 
 use crate::erlang_text;
-use crate::memory::NoRoom;
+use crate::memory::NoMemory;
 use quoit_core::RequestError;
 use quoit_wire::DecodeError;
 use std::io;
@@ -31,8 +31,8 @@ impl From<DecodeError> for Fault {
     }
 }
 
-impl From<NoRoom> for Fault {
-    fn from(fault: NoRoom) -> Self {
+impl From<NoMemory> for Fault {
+    fn from(fault: NoMemory) -> Self {
         Self::Text(format!("the answer is not sent: {fault}"))
     }
 }

@@ -8,7 +8,9 @@ use super::listing::listing_fault;
 use super::trees::{tree_size, without_entry};
 use crate::riak_queue;
 use bytes::Bytes;
-use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
+use quoit_core::{
+    Deadline, FoldFound, FoldKind, FoldMode, FoldProgress, RecordRange, RequestError,
+};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::segments::{Segments, TreeSize};
 use quoit_riak::{BRANCH_BYTES, Tree, numbered_branch};
@@ -85,10 +87,10 @@ fn segments_of((numbers, size): (&[u32], Option<u32>)) -> Result<Segments, Fault
     Segments::new(size, numbers.to_vec()).map_err(|fault| Fault::Text(fault.to_string()))
 }
 
-const fn method_of(method: ChangeMethod) -> Method {
+const fn method_of(method: ChangeMethod) -> FoldMode {
     match method {
-        ChangeMethod::Count => Method::Count,
-        ChangeMethod::Job | ChangeMethod::Local => Method::Change,
+        ChangeMethod::Count => FoldMode::Count,
+        ChangeMethod::Job | ChangeMethod::Local => FoldMode::Change,
     }
 }
 
@@ -206,7 +208,7 @@ impl PbConnection {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         let limited =
             Box::pin(async { deadline.limit(self.all_buckets()).await.map_err(listing_fault) });
-        let Some(bucket_list) = self.unless_gone(limited).await? else {
+        let Some(bucket_list) = self.unless_disconnected(limited).await? else {
             return Err(Fault::Text(format!(
                 "the answer has more than {BUCKETS_BYTES_MAX} bytes; list the buckets of one bucket type \
                  after the other, as streams (code 15 with stream true)"
@@ -307,14 +309,15 @@ impl PbConnection {
         self.hold_pieces()?;
         let store = Arc::clone(&self.context.store);
         let begun = async { deadline.limit(store.folds().begin(range, kind, u64::MAX)).await };
-        let mut fold =
-            self.unless_gone(Box::pin(async { begun.await.map_err(listing_fault) })).await?;
+        let mut fold = self
+            .unless_disconnected(Box::pin(async { begun.await.map_err(listing_fault) }))
+            .await?;
         if let Some(queue) = queue {
             fold = fold.into_queue(queue);
         }
         loop {
             let step = async { deadline.limit(fold.step()).await.map_err(listing_fault) };
-            let Some(some) = self.unless_gone(Box::pin(step)).await? else { break };
+            let Some(some) = self.unless_disconnected(Box::pin(step)).await? else { break };
             take(self, some)?;
         }
         Ok(fold.progress().clone())

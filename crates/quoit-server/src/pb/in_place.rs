@@ -9,7 +9,7 @@ use super::content::modified;
 use super::fault::Fault;
 use super::kv::{GetForm, get_response, quorum, read_options};
 use crate::long_work::ObjectRead;
-use crate::memory::{MemoryReservation, NoRoom, is_large};
+use crate::memory::{MemoryReservation, NoMemory, is_large};
 use crate::security::RequiredPermission;
 use bytes::Bytes;
 use prost::Message;
@@ -45,7 +45,7 @@ pub(super) struct StartedGet {
 }
 
 /// Result of an attempt to answer in place.
-pub(super) enum InPlace {
+pub(super) enum InPlaceOutcome {
     /// The request is answered.
     Answered,
     /// The value is written. The answer has to wait for replicas or for durability.
@@ -80,7 +80,7 @@ impl PbConnection {
         &mut self,
         frame: FrameRef<'_>,
         shared: Option<&Bytes>,
-    ) -> Result<InPlace, Fault> {
+    ) -> Result<InPlaceOutcome, Fault> {
         if frame.is(MessageCode::GetReq)
             && let Some(get) = PlainGet::read(frame.body)
         {
@@ -90,7 +90,7 @@ impl PbConnection {
             }
             let memory = &self.context.memory;
             if (memory.has_large() || memory.is_scarce()) && self.is_large(&get)? {
-                return Ok(InPlace::Declined);
+                return Ok(InPlaceOutcome::Declined);
             }
             return self.get_in_place(&get);
         }
@@ -103,13 +103,13 @@ impl PbConnection {
             }
             return self.put_in_place(&put, shared);
         }
-        Ok(InPlace::Declined)
+        Ok(InPlaceOutcome::Declined)
     }
 
     /// True if an object is so large that its read has to run on a thread of low priority. If memory is
     /// scarce, asks for the object's memory, so that a read that would be refused is not made.
     #[cold]
-    fn is_large(&mut self, get: &PlainGet<'_>) -> Result<bool, NoRoom> {
+    fn is_large(&mut self, get: &PlainGet<'_>) -> Result<bool, NoMemory> {
         let key = bucket_of(get.bucket_type, get.bucket).key(get.key);
         let size_bytes_max = self.context.store.size_bytes_max(key);
         if self.context.memory.is_scarce() {
@@ -118,7 +118,7 @@ impl PbConnection {
         Ok(is_large(size_bytes_max))
     }
 
-    fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlace, Fault> {
+    fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlaceOutcome, Fault> {
         let options = read_options!(get);
         let form = GetForm {
             head: get.head == Some(true),
@@ -161,15 +161,15 @@ impl PbConnection {
         match answered {
             None => {
                 debug_assert_eq!(out.len(), start, "a declined request has no answer yet");
-                Ok(InPlace::Declined)
+                Ok(InPlaceOutcome::Declined)
             }
             Some(ReadInPlace::Started(started)) => {
                 debug_assert_eq!(out.len(), start, "a read that has to wait has no answer yet");
-                Ok(InPlace::Started(StartedGet { started, form }))
+                Ok(InPlaceOutcome::Started(StartedGet { started, form }))
             }
-            Some(ReadInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
+            Some(ReadInPlace::Answer(Ok(()))) => Ok(InPlaceOutcome::Answered),
             Some(ReadInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
-                Ok(InPlace::Shown(Shown { unconfirmed, start, form }))
+                Ok(InPlaceOutcome::Shown(Shown { unconfirmed, start, form }))
             }
             Some(ReadInPlace::Answer(Err(fault)) | ReadInPlace::IfConfirmed(Err(fault), _)) => {
                 // Otherwise the client would mistake the beginning of an answer for the whole answer.
@@ -209,12 +209,12 @@ impl PbConnection {
         &mut self,
         put: &PlainPut<'_>,
         shared: Option<&Bytes>,
-    ) -> Result<InPlace, Fault> {
+    ) -> Result<InPlaceOutcome, Fault> {
         let context = match put.vclock {
             None => VersionVector::default(),
             Some(bytes) => match decode_context(bytes) {
                 Ok(context) => context,
-                Err(_) => return Ok(InPlace::Declined),
+                Err(_) => return Ok(InPlaceOutcome::Declined),
             },
         };
         let options = WriteOptions {
@@ -235,7 +235,11 @@ impl PbConnection {
             shared: shared.map(|body| body.slice_ref(put.value)),
             options,
         };
-        Ok(self.context.store.put_in_place(&write)?.map_or(InPlace::Declined, InPlace::Written))
+        Ok(self
+            .context
+            .store
+            .put_in_place(&write)?
+            .map_or(InPlaceOutcome::Declined, InPlaceOutcome::Written))
     }
 
     /// Waits for the quorum of a write, and answers it.

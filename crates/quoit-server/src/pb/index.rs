@@ -197,7 +197,7 @@ impl PbConnection {
                 .await
                 .map_err(query_fault)
         };
-        self.unless_gone(Box::pin(begun)).await
+        self.unless_disconnected(Box::pin(begun)).await
     }
 
     /// The next matches, or an error if the client disconnects first.
@@ -207,7 +207,7 @@ impl PbConnection {
         deadline: Deadline,
     ) -> Result<Option<Vec<IndexMatch>>, Fault> {
         let next = async { deadline.limit(results.next()).await.map_err(query_fault) };
-        self.unless_gone(Box::pin(next)).await
+        self.unless_disconnected(Box::pin(next)).await
     }
 
     /// Like [`PbConnection::objects`], with an error if the client disconnects first.
@@ -222,7 +222,7 @@ impl PbConnection {
             self.reservation.hold_read(&self.out, size_bytes_max)?;
         }
         let read = async { deadline.limit(self.objects(bucket, keys)).await.map_err(query_fault) };
-        self.unless_gone(Box::pin(read)).await
+        self.unless_disconnected(Box::pin(read)).await
     }
 
     /// Reads the objects of the first keys, as many as fit into a frame, in their order, and removes those
@@ -291,7 +291,7 @@ fn set_page(
     }
     query.max_results = max_results;
     if let Some(continuation) = continuation {
-        index_query::go_on_from(query, continuation)?;
+        index_query::continue_after(query, continuation)?;
     }
     Ok(())
 }

@@ -3,10 +3,10 @@
 use crate::arriving::{ArrivingRequest, READ_BYTES_MAX};
 use crate::context::ServerContext;
 use crate::memory::{
-    ConnectionMemory, MemoryReservation, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE,
+    ConnectionMemory, MemoryReservation, NoMemory, REQUEST_COPIES, REQUESTS_BYTES_FREE,
 };
 use crate::pace::Transfer;
-use crate::socket::{Incoming, Socket};
+use crate::socket::{ReadOutcome, Socket};
 use crate::spare_buffers::give_back_input;
 use bytes::{Buf, BytesMut};
 use quoit_wire::frame::FrameDecoder;
@@ -23,14 +23,14 @@ const DROPPED_BYTES: usize = 64 * 1024;
 const KEPT_PART: u64 = 4;
 
 /// The outcome of a read.
-pub(super) enum More {
+pub(super) enum RequestArrival {
     Arrived,
     /// The client has closed its side, or the server is stopping.
     End,
     /// A started request did not arrive in time.
     TooSlow,
     /// There is no memory for the request that is arriving. The rest of it has to be skipped.
-    NoRoom(NoRoom),
+    NoMemory(NoMemory),
 }
 
 /// Bytes that have arrived and are not answered yet.
@@ -68,7 +68,7 @@ impl Input {
         &mut self,
         socket: &mut Socket,
         out: &mut Vec<u8>,
-    ) -> io::Result<More> {
+    ) -> io::Result<RequestArrival> {
         if !self.bytes.is_empty() {
             return self.read_rest(socket).await;
         }
@@ -90,7 +90,7 @@ impl Input {
     }
 
     /// Reads more of the frame that has begun.
-    async fn read_rest(&mut self, socket: &mut Socket) -> io::Result<More> {
+    async fn read_rest(&mut self, socket: &mut Socket) -> io::Result<RequestArrival> {
         let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);
         let frame_bytes = self.bytes.len() + missing;
         let mut step = missing.max(READ_BYTES);
@@ -98,14 +98,14 @@ impl Input {
             match self.make_room(frame_bytes) {
                 Ok(Some(room)) => step = missing.min(room).min(READ_BYTES_MAX),
                 Ok(None) => {}
-                Err(fault) => return Ok(More::NoRoom(fault)),
+                Err(fault) => return Ok(RequestArrival::NoMemory(fault)),
             }
         }
         more(self.read_frame(socket, step).await)
     }
 
     /// Reads up to `step` bytes of the frame that has begun.
-    async fn read_frame(&mut self, socket: &mut Socket, step: usize) -> io::Result<Incoming> {
+    async fn read_frame(&mut self, socket: &mut Socket, step: usize) -> io::Result<ReadOutcome> {
         let pace = self.context.settings.pace;
         let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));
         let read = socket.read_on(&mut self.bytes, step, transfer).await;
@@ -119,7 +119,7 @@ impl Input {
     /// of its next size, and grows the buffer. For a frame that has just begun, also checks that the budget
     /// can hold the whole frame, so that the node refuses it before the client sends it, and not in the
     /// middle. Returns the free space in the buffer; `None` for a frame that needs no memory of the budget.
-    fn make_room(&mut self, frame_bytes: usize) -> Result<Option<usize>, NoRoom> {
+    fn make_room(&mut self, frame_bytes: usize) -> Result<Option<usize>, NoMemory> {
         let all_bytes = REQUEST_COPIES * frame_bytes;
         if self.reservation.held_bytes() / KEPT_PART > all_bytes as u64
             || frame_bytes <= REQUESTS_BYTES_FREE
@@ -161,8 +161,8 @@ impl Input {
                 self.reservation.keep(0);
             }
             match self.read_frame(socket, DROPPED_BYTES.min(left)).await? {
-                Incoming::Bytes(_) => {}
-                Incoming::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                ReadOutcome::Bytes(_) => {}
+                ReadOutcome::End => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
         self.transfer = None;
@@ -170,11 +170,11 @@ impl Input {
     }
 }
 
-fn more(incoming: io::Result<Incoming>) -> io::Result<More> {
+fn more(incoming: io::Result<ReadOutcome>) -> io::Result<RequestArrival> {
     match incoming {
-        Ok(Incoming::Bytes(_)) => Ok(More::Arrived),
-        Ok(Incoming::End) => Ok(More::End),
-        Err(fault) if fault.kind() == io::ErrorKind::TimedOut => Ok(More::TooSlow),
+        Ok(ReadOutcome::Bytes(_)) => Ok(RequestArrival::Arrived),
+        Ok(ReadOutcome::End) => Ok(RequestArrival::End),
+        Err(fault) if fault.kind() == io::ErrorKind::TimedOut => Ok(RequestArrival::TooSlow),
         Err(fault) => Err(fault),
     }
 }

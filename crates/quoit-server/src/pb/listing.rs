@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use crate::erlang_text;
-use crate::memory::NoRoom;
+use crate::memory::NoMemory;
 use bytes::Bytes;
 use quoit_core::{Deadline, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
@@ -23,7 +23,7 @@ impl PbConnection {
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
         let begun =
             async { self.context.store.listings().list_keys(bucket).await.map_err(listing_fault) };
-        let mut listing = self.unless_gone(Box::pin(begun)).await?;
+        let mut listing = self.unless_disconnected(Box::pin(begun)).await?;
         let deadline = deadline(request.timeout, LIST_KEYS_TIMEOUT_MS);
         while let Some(keys) = self.next_names(deadline, listing.next()).await? {
             self.send(&RpbListKeysResp { keys, done: None })?;
@@ -45,7 +45,7 @@ impl PbConnection {
         let store = &self.context.store;
         let begun =
             async { store.listings().list_buckets(bucket_type).await.map_err(listing_fault) };
-        let mut listing = self.unless_gone(Box::pin(begun)).await?;
+        let mut listing = self.unless_disconnected(Box::pin(begun)).await?;
         let deadline = deadline(request.timeout, LIST_BUCKETS_TIMEOUT_MS);
         let mut gathered: Vec<Bytes> = Vec::new();
         let mut gathered_bytes = 0;
@@ -70,7 +70,7 @@ impl PbConnection {
         deadline: Deadline,
         next: impl Future<Output = Result<Option<Vec<Bytes>>, RequestError>>,
     ) -> Result<Option<Vec<Bytes>>, Fault> {
-        self.unless_gone(Box::pin(async { Ok(deadline.limit(next).await?) })).await
+        self.unless_disconnected(Box::pin(async { Ok(deadline.limit(next).await?) })).await
     }
 
     /// Asks for the memory of a streamed answer. The memory is returned after the request.
@@ -90,10 +90,10 @@ impl PbConnection {
         }
         // The answer is in memory twice: as it is gathered, and as it is encoded.
         self.reservation.hold(self.out.len() + 2 * gathered_bytes).map_err(|fault| match fault {
-            NoRoom::Share { .. } => {
+            NoMemory::Share { .. } => {
                 Fault::Text(format!("the answer is not sent: {fault}; {remedy}"))
             }
-            NoRoom::Budget { .. } => fault.into(),
+            NoMemory::Budget { .. } => fault.into(),
         })
     }
 

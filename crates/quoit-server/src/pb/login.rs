@@ -5,7 +5,7 @@ use super::connection::PbConnection;
 use super::fault::Fault;
 use super::input::Input;
 use crate::audit::AuditedInterface;
-use crate::security::{Claim, Login};
+use crate::security::{Login, LoginAttempt};
 use crate::stream::Stream;
 use quoit_wire::frame::Frame;
 use quoit_wire::messages::RpbAuthReq;
@@ -99,7 +99,7 @@ impl PbConnection {
         match self.context.gate.accept_pb(stream).await {
             Ok(stream) => {
                 self.socket.put_stream(Stream::Tls(stream));
-                self.session.leave_clear();
+                self.session.leave_plaintext();
                 Ok(LoginProgress::Answered)
             }
             Err(fault) => {
@@ -146,7 +146,7 @@ impl PbConnection {
     async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {
         let certificate = self.socket.certificate_name();
         let certificate = certificate.as_deref();
-        let claim = Claim { user, password, certificate, address: self.address };
+        let claim = LoginAttempt { user, password, certificate, address: self.address };
         let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
         if login.is_none() {
             self.context.audit.record_refused_login(AuditedInterface::Pb, user, self.address);

@@ -64,10 +64,10 @@ impl PbConnection {
             }
         }
         let begun = async { Ok(begin(&self.context, &self.memory, job).await?) };
-        let mut running = self.unless_gone(Box::pin(begun)).await?;
+        let mut running = self.unless_disconnected(Box::pin(begun)).await?;
         loop {
             let next = async { Ok(running.next().await?) };
-            let Some(outputs) = self.unless_gone(Box::pin(next)).await? else { break };
+            let Some(outputs) = self.unless_disconnected(Box::pin(next)).await? else { break };
             for Outputs { phase, data } in outputs {
                 running = self.send_outputs(running, notation, phase, data).await?;
             }

@@ -66,7 +66,7 @@ impl PbConnection {
                 let taken = store.replication().take_queued(name, lease, bounds, patience).await;
                 taken.map_err(Fault::from)
             };
-            self.unless_gone(Box::pin(take)).await?
+            self.unless_disconnected(Box::pin(take)).await?
         };
         self.lease = Some(lease);
         answer.waiting = queues
@@ -110,7 +110,7 @@ impl PbConnection {
                 };
                 store.replication().cluster_digests(question).await.map_err(Fault::from)
             };
-            self.unless_gone(Box::pin(ask)).await?
+            self.unless_disconnected(Box::pin(ask)).await?
         };
         let digests: Vec<u8> =
             told.digests.iter().flat_map(|digest| digest.to_le_bytes()).collect();
@@ -164,7 +164,7 @@ impl PbConnection {
         let (store, records) = (Arc::clone(&self.context.store), records.collect());
         let done = {
             let delete = async move { Ok(store.replication().delete_seen(records).await) };
-            self.unless_gone(Box::pin(delete)).await?
+            self.unless_disconnected(Box::pin(delete)).await?
         };
         self.send(&RpbDeleteSeenResp {
             deleted: done.deleted_count,
@@ -210,7 +210,7 @@ impl PbConnection {
             let partition = u16::try_from(partition).unwrap_or(u16::MAX);
             let from = request.from.unwrap_or(0);
             let read = async move { Ok(store.replication().copied_page(partition, from).await?) };
-            if let Some(page) = self.unless_gone(Box::pin(read)).await? {
+            if let Some(page) = self.unless_disconnected(Box::pin(read)).await? {
                 let record = |record: CopiedRecord| RpbCopiedRecord {
                     key: record.key,
                     object: record.object,
@@ -237,7 +237,7 @@ impl PbConnection {
         let ask = async move {
             Ok(store.anti_entropy().answer_ranges_question(question, request.ranges).await?)
         };
-        let (answer, items) = self.unless_gone(Box::pin(ask)).await?.unzip();
+        let (answer, items) = self.unless_disconnected(Box::pin(ask)).await?.unzip();
         self.send(&RpbCopyRangesResp { cluster, answer, items })
     }
 }

@@ -3,7 +3,7 @@
 use super::connection::PbConnection;
 use super::fault::Fault;
 use super::kv::bucket_of;
-use crate::riak_queue::{self, AnswerSort, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
+use crate::riak_queue::{self, AnswerKind, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
 use bytes::Bytes;
 use quoit_core::QueueLengths;
 use quoit_model::context::encode_riak_context;
@@ -34,14 +34,14 @@ impl PbConnection {
         }
         let queue = queue.to_owned();
         let next = async move { Ok(riak_queue::next(&store, &queue).await?) };
-        let Some(answer) = self.unless_gone(Box::pin(next)).await? else {
+        let Some(answer) = self.unless_disconnected(Box::pin(next)).await? else {
             return self.send(&RpbFetchResp { queue_empty: true, ..RpbFetchResp::default() });
         };
         let QueueAnswer { replicated, sort, tree_entry } = answer;
         let (deleted, clock) = match sort {
-            AnswerSort::Object => (Some(false), None),
-            AnswerSort::Tombstone(clock) => (Some(true), Some(encode_riak_context(&clock))),
-            AnswerSort::Reap => (None, None),
+            AnswerKind::Object => (Some(false), None),
+            AnswerKind::Tombstone(clock) => (Some(true), Some(encode_riak_context(&clock))),
+            AnswerKind::Reap => (None, None),
         };
         let tree_entry = with_tree_entry.then_some(tree_entry);
         self.send(&RpbFetchResp {

@@ -6,7 +6,7 @@
 
 use super::fault::Fault;
 use crate::data_types::{ItemOrder, Stopping, TextCopies, map_entry};
-use crate::memory::{MemoryReservation, NoRoom};
+use crate::memory::{MemoryReservation, NoMemory};
 use bytes::BufMut;
 use prost::Message;
 use quoit_core::{ItemSink, StreamedItems};
@@ -37,7 +37,7 @@ pub(super) struct StreamedAnswer<'o> {
     out: &'o mut Vec<u8>,
     reservation: &'o mut MemoryReservation,
     /// The reason why nothing is written.
-    refused: Option<NoRoom>,
+    refused: Option<NoMemory>,
     includes_context: bool,
     start: usize,
     /// Offset of the length of the value.

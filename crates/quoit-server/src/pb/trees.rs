@@ -27,7 +27,7 @@ impl PbConnection {
         let n_val = check_n_val(request.n_val)?;
         let store = Arc::clone(&self.context.store);
         let root = async move { store.riak_trees().root(n_val).await.map_err(listing_fault) };
-        let root = self.unless_gone(Box::pin(root)).await?;
+        let root = self.unless_disconnected(Box::pin(root)).await?;
         let size = SIZE as u32;
         self.send(&RpbAaeFoldTreeResp { size, level_one: Some(root), level_two: Vec::new() })
     }
@@ -48,7 +48,7 @@ impl PbConnection {
         let branches = async move {
             store.riak_trees().branches(n_val, &numbers).await.map_err(listing_fault)
         };
-        let branches = self.unless_gone(Box::pin(branches)).await?;
+        let branches = self.unless_disconnected(Box::pin(branches)).await?;
         let numbered = id_filter.iter().zip(&branches);
         let level_two = numbered.map(|(number, branch)| numbered_branch(*number, branch)).collect();
         self.send(&RpbAaeFoldTreeResp { size: SIZE as u32, level_one: None, level_two })
@@ -69,7 +69,7 @@ impl PbConnection {
         let clocks = async move {
             store.riak_trees().clocks(n_val, &segments, modified).await.map_err(listing_fault)
         };
-        let clocks = self.unless_gone(Box::pin(clocks)).await?;
+        let clocks = self.unless_disconnected(Box::pin(clocks)).await?;
         let bytes = |clock: &TreeClock| clock.bucket.len() + clock.key.len() + ENTRY_BYTES;
         self.check_gathered(clocks.iter().map(bytes).sum(), "ask for fewer segments")?;
         let keys_value = clocks.into_iter().map(entry).collect();

@@ -1,6 +1,6 @@
 //! Verification of logins.
 
-use super::gate::Gate;
+use super::connection_security::ConnectionSecurity;
 use parking_lot::Mutex;
 use quoit_cluster::ControlPlane;
 use quoit_security::{NAME_BYTES_MAX, PasswordHash, SourceKind};
@@ -15,7 +15,7 @@ use std::time::Instant;
 const KNOWN_COUNT_MAX: usize = 4096;
 
 /// A client's claim to be a user, with its proof.
-pub(crate) struct Claim<'c> {
+pub(crate) struct LoginAttempt<'c> {
     /// The name of the user as sent.
     pub(crate) user: &'c str,
     pub(crate) password: &'c [u8],
@@ -74,22 +74,26 @@ impl KnownPasswords {
     }
 }
 
-impl Gate {
+impl ConnectionSecurity {
     /// Verifies a claim against the source of logins that applies to the user and its address; `None` if
     /// the proof is wrong. Passwords are hashed on a thread for long work, and only a few at the same time.
-    pub(crate) async fn log_in(&self, control: &ControlPlane, claim: &Claim<'_>) -> Option<Login> {
+    pub(crate) async fn log_in(
+        &self,
+        control: &ControlPlane,
+        claim: &LoginAttempt<'_>,
+    ) -> Option<Login> {
         let is_cut_off = !self.settings.while_cut_off.takes_logins(control.cut_off_for());
         let proved = !is_cut_off && self.is_proved(control, claim).await;
         let count = if proved { &self.counts.logins } else { &self.counts.failed_logins };
         count.fetch_add(1, Ordering::Relaxed);
         if !proved {
-            self.tell_refused(claim, is_cut_off);
+            self.log_refusal(claim, is_cut_off);
         }
         proved.then(|| Login { name: claim.user.into() })
     }
 
     /// Logs a refused login, at most ten in a second. The name is truncated to the longest valid length.
-    fn tell_refused(&self, claim: &Claim<'_>, is_cut_off: bool) {
+    fn log_refusal(&self, claim: &LoginAttempt<'_>, is_cut_off: bool) {
         if !self.refused_logins.has_room(Instant::now()) {
             return;
         }
@@ -98,7 +102,7 @@ impl Gate {
         tracing::warn!(user, address = %claim.address, "a login was refused{why}");
     }
 
-    async fn is_proved(&self, control: &ControlPlane, claim: &Claim<'_>) -> bool {
+    async fn is_proved(&self, control: &ControlPlane, claim: &LoginAttempt<'_>) -> bool {
         let (kind, hash) = {
             let state = control.read();
             let security = state.security();

@@ -1,6 +1,6 @@
 //! Identity and permissions of clients: TLS, logins, and the check of each request.
 //!
-//! All connections share one [`Gate`], which has certificates, limits for clients that have not logged in,
+//! All connections share one [`ConnectionSecurity`], which has certificates, limits for clients that have not logged in,
 //! and the cost of passwords. Each connection has a [`Session`], which caches its login and permissions
 //! until the security settings change. It notices a change by the security epoch, a counter that it loads
 //! before each request. While security is off, a request costs that load and one comparison.
@@ -17,17 +17,17 @@
 //! | `clear` | clients without TLS while security is on |
 
 mod basic;
-mod clear;
-mod gate;
+mod connection_security;
 mod handshake;
 mod login;
+mod plaintext;
 mod required_permission;
 mod session;
 mod unauthenticated;
 
 pub use basic::Credentials;
-pub use gate::{Gate, GateFigures, SecuritySettings, TlsFiles};
-pub(crate) use login::{Claim, Login};
-pub(crate) use required_permission::{On, RequiredPermission};
+pub use connection_security::{ConnectionSecurity, SecurityFigures, SecuritySettings, TlsFiles};
+pub(crate) use login::{Login, LoginAttempt};
+pub(crate) use required_permission::{PermissionScope, RequiredPermission};
 pub(crate) use session::{AccessState, Session};
 pub(crate) use unauthenticated::UnauthenticatedConnection;

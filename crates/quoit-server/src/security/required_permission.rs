@@ -5,7 +5,7 @@ use quoit_security::Permission;
 
 /// The scope of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum On<'n> {
+pub(crate) enum PermissionScope<'n> {
     /// All buckets of all bucket types.
     Any,
     /// All buckets of a bucket type.
@@ -18,22 +18,22 @@ pub(crate) enum On<'n> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequiredPermission<'n> {
     pub(crate) permission: Permission,
-    pub(crate) on: On<'n>,
+    pub(crate) on: PermissionScope<'n>,
     /// The key, for the audit log. Permissions do not depend on it.
     pub(crate) key: Option<&'n [u8]>,
 }
 
 impl<'n> RequiredPermission<'n> {
     pub(crate) const fn any(permission: Permission) -> Self {
-        Self { permission, on: On::Any, key: None }
+        Self { permission, on: PermissionScope::Any, key: None }
     }
 
     pub(crate) const fn of_type(permission: Permission, bucket_type: &'n [u8]) -> Self {
-        Self { permission, on: On::Type(bucket_type), key: None }
+        Self { permission, on: PermissionScope::Type(bucket_type), key: None }
     }
 
     pub(crate) const fn of_bucket(permission: Permission, bucket: BucketRef<'n>) -> Self {
-        Self { permission, on: On::Bucket(bucket), key: None }
+        Self { permission, on: PermissionScope::Bucket(bucket), key: None }
     }
 
     /// Adds the key of the record.
@@ -45,9 +45,9 @@ impl<'n> RequiredPermission<'n> {
     pub(crate) fn denied(&self, user: &str) -> String {
         let text = |bytes: &'n [u8]| String::from_utf8_lossy(bytes);
         let on = match self.on {
-            On::Any => "any".to_owned(),
-            On::Type(bucket_type) => text(bucket_type).into_owned(),
-            On::Bucket(BucketRef { bucket_type, bucket }) => {
+            PermissionScope::Any => "any".to_owned(),
+            PermissionScope::Type(bucket_type) => text(bucket_type).into_owned(),
+            PermissionScope::Bucket(BucketRef { bucket_type, bucket }) => {
                 format!("{}/{}", text(bucket_type), text(bucket))
             }
         };

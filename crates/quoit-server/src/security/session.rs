@@ -4,13 +4,13 @@
 //! epochs at which its cached decisions hold, so that a request needs one load and one comparison to find
 //! out that they still hold.
 
-use super::gate::Gate;
+use super::connection_security::ConnectionSecurity;
 use super::login::Login;
-use super::required_permission::{On, RequiredPermission};
+use super::required_permission::{PermissionScope, RequiredPermission};
 use crate::stream::Stream;
 use quoit_cluster::ControlPlane;
 use quoit_model::key::BucketRef;
-use quoit_security::{BucketName, PermissionSet, Rights};
+use quoit_security::{BucketName, PermissionSet, UserPermissions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -75,7 +75,7 @@ pub(crate) struct Session {
 struct User {
     name: Arc<str>,
     /// `None` if the user was deleted.
-    rights: Option<Rights>,
+    rights: Option<UserPermissions>,
     /// Permissions for the most recent buckets, at most [`CACHED_BUCKET_COUNT`].
     kept: Vec<CachedPermissions>,
     /// Index of the most recently used entry.
@@ -83,7 +83,7 @@ struct User {
 }
 
 impl Session {
-    pub(crate) fn new(control: &ControlPlane, gate: &Gate, stream: &Stream) -> Self {
+    pub(crate) fn new(control: &ControlPlane, gate: &ConnectionSecurity, stream: &Stream) -> Self {
         Self::of(control, stream.is_operator(), gate.clear.switch_for(stream))
     }
 
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Records that the client uses TLS from now on.
-    pub(crate) fn leave_clear(&mut self) {
+    pub(crate) fn leave_plaintext(&mut self) {
         self.clear = None;
         self.is_served_without_tls = false;
         (self.open_at, self.seen_at, self.user_at) = (NEVER, NEVER, NEVER);
@@ -153,13 +153,13 @@ impl Session {
     fn look(&mut self, state: &quoit_cluster::State, epoch: u64) {
         let security = state.security();
         let is_free = self.is_operator || !security.is_enabled();
-        let serves_clear =
+        let serves_plaintext =
             || self.clear.as_ref().is_some_and(|clear| clear.load(Ordering::Acquire));
-        self.is_served_without_tls = !is_free && serves_clear();
+        self.is_served_without_tls = !is_free && serves_plaintext();
         let is_open = is_free || self.is_served_without_tls;
         (self.seen_at, self.open_at, self.user_at) = (epoch, NEVER, NEVER);
         if let Some(user) = &mut self.user {
-            user.rights = security.rights_of(&user.name);
+            user.rights = security.permissions_of(&user.name);
             user.kept.clear();
         }
         let is_user = self.user.as_ref().is_some_and(|user| user.rights.is_some());
@@ -230,7 +230,7 @@ impl User {
     /// True if the most recent cache entry grants the permission.
     #[inline]
     fn is_permitted(&self, need: &RequiredPermission<'_>) -> bool {
-        let On::Bucket(bucket) = need.on else { return false };
+        let PermissionScope::Bucket(bucket) = need.on else { return false };
         let latest = self.kept.get(self.latest);
         latest.is_some_and(|kept| kept.permissions.contains(need.permission) && kept.is_of(bucket))
     }
@@ -238,9 +238,11 @@ impl User {
     fn may(&mut self, need: &RequiredPermission<'_>) -> bool {
         let Some(rights) = &self.rights else { return false };
         match need.on {
-            On::Any => rights.on_any().contains(need.permission),
-            On::Type(bucket_type) => rights.on_type(bucket_type).contains(need.permission),
-            On::Bucket(bucket) => {
+            PermissionScope::Any => rights.on_any().contains(need.permission),
+            PermissionScope::Type(bucket_type) => {
+                rights.on_type(bucket_type).contains(need.permission)
+            }
+            PermissionScope::Bucket(bucket) => {
                 let mut kept = self.kept.iter().enumerate();
                 if let Some((place, kept)) = kept.find(|(_, kept)| kept.is_of(bucket)) {
                     self.latest = place;
@@ -378,7 +380,7 @@ mod tests {
         clear.store(true, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
         assert_eq!(session.access_state(&rules.control), AccessState::Open);
-        session.leave_clear();
+        session.leave_plaintext();
         assert_eq!(
             session.access_state(&rules.control),
             AccessState::Unauthenticated,

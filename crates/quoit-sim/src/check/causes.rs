@@ -18,14 +18,14 @@ pub(super) type Writes = BTreeSet<WriteNumber>;
 /// Bounds of the causal history of a write, which includes the write itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CausalHistory {
-    pub(super) surely: Writes,
-    pub(super) maybe: Writes,
+    pub(super) certain: Writes,
+    pub(super) possible: Writes,
 }
 
 impl CausalHistory {
     fn add(&mut self, other: &Self) {
-        self.surely.extend(&other.surely);
-        self.maybe.extend(&other.maybe);
+        self.certain.extend(&other.certain);
+        self.possible.extend(&other.possible);
     }
 }
 
@@ -60,8 +60,8 @@ impl<'h> Causes<'h> {
             WriteKind::DeleteUnseen => {
                 // A delete that is made late may find values that were written after its client had given up.
                 let until_us = if write.may_be_made_late() { u64::MAX } else { write.end_us };
-                seen.maybe = self.history.possible_before(write.key, until_us);
-                seen.surely = self.surely_met(write);
+                seen.possible = self.history.possible_before(write.key, until_us);
+                seen.certain = self.certainly_replaced(write);
             }
             WriteKind::Put | WriteKind::Delete => {
                 if let Some(context) = write.context {
@@ -69,20 +69,20 @@ impl<'h> Causes<'h> {
                     seen = self.seen_in(read);
                     if policy.shows_one() {
                         // The context also covers values that lost against the one that was shown.
-                        seen.maybe = self.history.possible_before(write.key, read.end_us);
+                        seen.possible = self.history.possible_before(write.key, read.end_us);
                     }
                 }
             }
         }
-        seen.surely.insert(number);
-        seen.maybe.insert(number);
+        seen.certain.insert(number);
+        seen.possible.insert(number);
         seen
     }
 
     /// Returns the writes that a delete without a context has surely found. Such a delete begins with a read,
     /// which has to show whatever any read of a majority of the primaries at that time has to show. Where the
     /// last write wins the result is empty, because there the delete replaces values by its time alone.
-    fn surely_met(&self, delete: &Write) -> Writes {
+    fn certainly_replaced(&self, delete: &Write) -> Writes {
         let policy = self.history.keys[delete.key.0 as usize];
         let is_told = delete.outcome == Outcome::Acknowledged && !delete.may_be_made_late();
         let by_context = matches!(policy, Policy::Siblings | Policy::Latest | Policy::DefaultType);
@@ -95,7 +95,7 @@ impl<'h> Causes<'h> {
             let is_value = write.kind == WriteKind::Put && write.cluster == delete.cluster;
             is_value && self.must_show(&read, *number, write)
         });
-        met.flat_map(|(number, _)| &self.seen[number.0 as usize].surely).copied().collect()
+        met.flat_map(|(number, _)| &self.seen[number.0 as usize].certain).copied().collect()
     }
 
     /// Returns the writes that the values of a read have replaced, together, including the values' own
@@ -123,8 +123,8 @@ impl<'h> Causes<'h> {
                     candidates.iter().filter_map(|write| self.seen.get(write.0 as usize));
                 let first = seen.next()?.clone();
                 Some(seen.fold(first, |both, other| CausalHistory {
-                    surely: both.surely.intersection(&other.surely).copied().collect(),
-                    maybe: both.maybe.union(&other.maybe).copied().collect(),
+                    certain: both.certain.intersection(&other.certain).copied().collect(),
+                    possible: both.possible.union(&other.possible).copied().collect(),
                 }))
             }
             Found::Foreign(_) => None,

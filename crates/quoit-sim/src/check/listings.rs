@@ -1,8 +1,8 @@
 //! Rules for listings: a node returns a complete listing or an error, whatever happens meanwhile.
 
-use crate::history::{Entry, History, KeyNumber, Listed, Listing, Outcome, WriteKind};
-use crate::names::Name;
-use crate::violation::{Fault, Violation};
+use crate::history::{Entry, History, KeyNumber, Listing, ListingResult, Outcome, WriteKind};
+use crate::names::RecordName;
+use crate::violation::{Violation, ViolationKind};
 use std::collections::BTreeSet;
 
 /// Checks a listing that a node has called complete.
@@ -16,19 +16,19 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
     let there: BTreeSet<KeyNumber> = there.copied().collect();
     let is_written = |key: &KeyNumber| is_written(history, listing, *key);
     let (is_right, is_once) = match &listing.listed {
-        Listed::Keys(keys) => {
+        ListingResult::Keys(keys) => {
             let listed: BTreeSet<KeyNumber> = keys.iter().copied().collect();
             let is_true = listed.iter().all(is_written);
             (is_true && there.is_subset(&listed), listed.len() == keys.len())
         }
-        Listed::Buckets(buckets) => {
+        ListingResult::Buckets(buckets) => {
             let written = history.key_numbers().any(|key| is_written(&key));
             let listed: BTreeSet<&[u8]> = buckets.iter().map(|name| &**name).collect();
-            let is_true = listed.iter().all(|name| *name == Name::BUCKET && written);
-            let is_complete = there.is_empty() || listed.contains(Name::BUCKET);
+            let is_true = listed.iter().all(|name| *name == RecordName::BUCKET && written);
+            let is_complete = there.is_empty() || listed.contains(RecordName::BUCKET);
             (is_true && is_complete, listed.len() == buckets.len())
         }
-        Listed::Entries(entries) => {
+        ListingResult::Entries(entries) => {
             let listed: BTreeSet<Entry> = entries.iter().copied().collect();
             let is_true = listed.iter().all(|entry| is_made(history, listing, *entry));
             let is_complete = listing.entries_there.is_subset(&listed);
@@ -48,7 +48,7 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
         listing.end_us / 1_000,
         listing.entries_there,
     );
-    Err(Violation::new(Fault::WrongListing, text))
+    Err(Violation::new(ViolationKind::WrongListing, text))
 }
 
 /// True if a key may have been written before the end of a listing of its bucket. Deletes count, because

@@ -11,7 +11,7 @@ mod reads;
 mod tests;
 
 use crate::history::{History, KeyNumber, Reader};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use causes::Causes;
 use listings::check_listing;
 
@@ -29,7 +29,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
     let twice = history.made_by.iter().find(|(_, writes)| writes.len() > 1);
     if let Some(((key, (_, counter)), writes)) = twice {
         let text = format!("key {}: the event {counter} of one actor made {writes:?}", key.0);
-        return Err(Violation::new(Fault::SameEvent, text));
+        return Err(Violation::new(ViolationKind::SameEvent, text));
     }
     let causes = Causes::of(history);
     for key in history.key_numbers() {

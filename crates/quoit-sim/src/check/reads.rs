@@ -3,7 +3,7 @@
 use super::causes::Causes;
 use crate::history::{Found, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
 use crate::policy::Policy;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 
 impl Causes<'_> {
     /// Checks one read.
@@ -37,7 +37,7 @@ impl Causes<'_> {
             };
             if !is_written {
                 let text = format!("nobody has written {found:?} under this key");
-                return Err(Violation::new(Fault::Fabricated, text));
+                return Err(Violation::new(ViolationKind::Fabricated, text));
             }
         }
         Ok(())
@@ -47,13 +47,13 @@ impl Causes<'_> {
     fn check_side_by_side(&self, read: &Read, policy: Policy) -> Result<(), Violation> {
         if policy.shows_one() && read.found.len() > 1 {
             let text = "more than one value where readers see one";
-            return Err(Violation::new(Fault::FalseSiblings, text));
+            return Err(Violation::new(ViolationKind::FalseSiblings, text));
         }
         for (place, one) in read.found.iter().enumerate() {
             for (other_place, other) in read.found.iter().enumerate() {
                 if place != other_place && self.is_replaced_by(read, one, other) {
                     let text = format!("{other:?} had replaced {one:?}");
-                    return Err(Violation::new(Fault::FalseSiblings, text));
+                    return Err(Violation::new(ViolationKind::FalseSiblings, text));
                 }
             }
         }
@@ -68,7 +68,7 @@ impl Causes<'_> {
         if self.history.was_made_twice(*old) {
             return false;
         }
-        self.seen_in_one(read.key, new).is_some_and(|seen| seen.surely.contains(old))
+        self.seen_in_one(read.key, new).is_some_and(|seen| seen.certain.contains(old))
     }
 
     /// True if the read has to show the write: its value, or a value that replaced it.
@@ -78,15 +78,15 @@ impl Causes<'_> {
         match read.reader {
             Reader::Client => false,
             Reader::Writer(writer) => writer == number,
-            Reader::Union => came_before && self.history.is_firm(write),
-            Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
+            Reader::Union => came_before && self.history.must_survive(write),
+            Reader::Final => came_before && write.is_strict && self.history.must_survive(write),
             // Fallbacks may still have a deleted value.
             Reader::Majority if write.kind.is_delete() => false,
             Reader::Strict | Reader::Majority => {
                 // A copy that is known to have lost records counts like the copy of a fallback.
                 let lost_us = match read.reader {
                     Reader::Majority => &hardships.files_lost_us,
-                    _ => &hardships.lost_unnoticed_us,
+                    _ => &hardships.unnoticed_losses_us,
                 };
                 let is_between = |at_us: &u64| (write.start_us..=read.end_us).contains(at_us);
                 came_before
@@ -124,19 +124,19 @@ impl Causes<'_> {
         number: WriteNumber,
         write: &Write,
     ) -> Result<(), Violation> {
-        let surely = &self.seen[number.0 as usize].surely;
+        let certain = &self.seen[number.0 as usize].certain;
         // A fallback may still have a value that the primaries have replaced.
         let has_stand_ins = matches!(read.reader, Reader::Union | Reader::Majority);
         let shown = if has_stand_ins { &[][..] } else { &read.found };
         for found in shown {
             if let Found::Value(value) = found
                 && *value != number
-                && surely.contains(value)
+                && certain.contains(value)
                 && !self.history.was_made_twice(*value)
                 && policy != Policy::LastWriteWins
             {
                 let text = format!("{number} had replaced {value}");
-                return Err(Violation::new(Fault::Resurrected, text));
+                return Err(Violation::new(ViolationKind::Resurrected, text));
             }
         }
         // A fallback may still have the old value after the primaries have reaped the tombstone.
@@ -150,21 +150,22 @@ impl Causes<'_> {
         if is_kept || write.kind.is_delete() && read.found.is_empty() {
             return Ok(());
         }
-        let fault = if write.kind.is_delete() { Fault::Resurrected } else { Fault::Lost };
+        let fault =
+            if write.kind.is_delete() { ViolationKind::Resurrected } else { ViolationKind::Lost };
         Err(Violation::new(fault, format!("{number} is neither there nor replaced")))
     }
 
     /// True if the read shows the write or a value that replaced it, or if a delete or an expired value
     /// may have replaced it and left nothing.
     fn is_kept(&self, read: &Read, number: WriteNumber) -> bool {
-        let is_there = self.seen_in(read).maybe.contains(&number);
+        let is_there = self.seen_in(read).possible.contains(&number);
         let deletes = self.history.writes_of(read.key).filter(|(_, write)| {
             write.deletes_by(read.end_us)
                 && write.outcome != Outcome::Refused
                 && write.start_us <= read.end_us
         });
         let mut deletes = deletes.map(|(delete, _)| &self.seen[delete.0 as usize]);
-        is_there || deletes.any(|seen| seen.maybe.contains(&number))
+        is_there || deletes.any(|seen| seen.possible.contains(&number))
     }
 
     /// True if the shown value may be later than the write, in a bucket where readers see one value.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::history::{
-    Entry, Found, Listed, Listing, Outcome, Read, ReadNumber, Write, WriteKind, WriteNumber,
+    Entry, Found, Listing, ListingResult, Outcome, Read, ReadNumber, Write, WriteKind, WriteNumber,
 };
 use crate::policy::Policy;
 use proptest::prelude::*;
@@ -62,13 +62,13 @@ impl Script {
         self.read(Reader::Final, numbers.into_iter().map(Found::Value))
     }
 
-    fn lists(&mut self, listed: Listed, there: impl IntoIterator<Item = KeyNumber>) {
+    fn lists(&mut self, listed: ListingResult, there: impl IntoIterator<Item = KeyNumber>) {
         self.lists_with(listed, there, []);
     }
 
     fn lists_with(
         &mut self,
-        listed: Listed,
+        listed: ListingResult,
         there: impl IntoIterator<Item = KeyNumber>,
         entries_there: impl IntoIterator<Item = Entry>,
     ) {
@@ -80,7 +80,7 @@ impl Script {
         self.history.listings.push(listing);
     }
 
-    fn fault(&self) -> Option<Fault> {
+    fn fault(&self) -> Option<ViolationKind> {
         check(&self.history).err().map(|violation| violation.fault)
     }
 }
@@ -96,15 +96,15 @@ fn a_write_that_is_neither_there_nor_replaced_is_lost() {
     script.finds([one, other]);
     assert_eq!(script.fault(), None);
     script.finds([one]);
-    assert_eq!(script.fault(), Some(Fault::Lost));
+    assert_eq!(script.fault(), Some(ViolationKind::Lost));
 }
 
 #[test]
 fn a_listing_shows_what_was_there_and_nothing_that_nobody_wrote() {
-    let keys = |keys: &[KeyNumber]| Listed::Keys(keys.to_vec());
+    let keys = |keys: &[KeyNumber]| ListingResult::Keys(keys.to_vec());
     let buckets =
-        |names: &[&[u8]]| Listed::Buckets(names.iter().map(|name| name.to_vec()).collect());
-    let fault_of = |is_written: bool, listed: Listed, there: &[KeyNumber]| {
+        |names: &[&[u8]]| ListingResult::Buckets(names.iter().map(|name| name.to_vec()).collect());
+    let fault_of = |is_written: bool, listed: ListingResult, there: &[KeyNumber]| {
         let mut script = Script::new(Policy::Siblings);
         if is_written {
             script.put(None);
@@ -112,7 +112,7 @@ fn a_listing_shows_what_was_there_and_nothing_that_nobody_wrote() {
         script.lists(listed, there.iter().copied());
         script.fault()
     };
-    let wrong = Some(Fault::WrongListing);
+    let wrong = Some(ViolationKind::WrongListing);
     assert_eq!(fault_of(true, keys(&[KEY]), &[KEY]), None);
     assert_eq!(fault_of(true, keys(&[]), &[KEY]), wrong, "it is left out");
     assert_eq!(fault_of(true, keys(&[KEY]), &[]), None, "some have it");
@@ -131,10 +131,10 @@ fn a_query_finds_what_was_there_and_nothing_that_nobody_wrote() {
         let mut script = Script::new(Policy::Siblings);
         let (plain, indexed) = (script.put(None), script.put(None));
         assert_eq!((plain, indexed), (WriteNumber(0), WriteNumber(1)));
-        script.lists_with(Listed::Entries(entries.to_vec()), [], there.iter().copied());
+        script.lists_with(ListingResult::Entries(entries.to_vec()), [], there.iter().copied());
         script.fault()
     };
-    let (entry, wrong) = ((WriteNumber(1), KEY), Some(Fault::WrongListing));
+    let (entry, wrong) = ((WriteNumber(1), KEY), Some(ViolationKind::WrongListing));
     assert_eq!(fault_of(&[entry], &[entry]), None);
     assert_eq!(fault_of(&[entry], &[]), None, "some have it");
     assert_eq!(fault_of(&[], &[]), None, "nobody is known to have it");
@@ -151,15 +151,15 @@ fn a_listing_may_lack_what_is_being_deleted() {
     script.put(None);
     script.write(WriteKind::Delete, None);
     script.put(None);
-    script.lists(Listed::Keys(Vec::new()), []);
+    script.lists(ListingResult::Keys(Vec::new()), []);
     assert_eq!(script.fault(), None, "nobody is known to have it");
     let delete = script.begin(WriteKind::Delete, None);
-    script.lists(Listed::Keys(Vec::new()), [KEY]);
+    script.lists(ListingResult::Keys(Vec::new()), [KEY]);
     assert_eq!(script.fault(), None, "it may be gone");
     let now_us = script.tick();
     script.history.end_write(delete, now_us, Outcome::Acknowledged);
-    script.lists(Listed::Keys(Vec::new()), [KEY]);
-    assert_eq!(script.fault(), Some(Fault::WrongListing), "it was there after the delete");
+    script.lists(ListingResult::Keys(Vec::new()), [KEY]);
+    assert_eq!(script.fault(), Some(ViolationKind::WrongListing), "it was there after the delete");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_replaced_write_may_go_and_may_not_come_back() {
     script.finds([new]);
     assert_eq!(script.fault(), None);
     script.finds([old]);
-    assert_eq!(script.fault(), Some(Fault::Resurrected));
+    assert_eq!(script.fault(), Some(ViolationKind::Resurrected));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_value_beside_the_one_that_replaced_it_is_a_false_sibling() {
     let context = script.finds([old]);
     let new = script.put(Some(context));
     script.read(Reader::Client, [Found::Value(old), Found::Value(new)]);
-    assert_eq!(script.fault(), Some(Fault::FalseSiblings));
+    assert_eq!(script.fault(), Some(ViolationKind::FalseSiblings));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_deleted_value_stays_deleted_before_and_after_its_tombstone_goes() {
     script.read(Reader::Final, []);
     assert_eq!(script.fault(), None);
     script.finds([value]);
-    assert_eq!(script.fault(), Some(Fault::Resurrected));
+    assert_eq!(script.fault(), Some(ViolationKind::Resurrected));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_delete_takes_only_what_its_reader_was_shown() {
     script.read(Reader::Final, [Found::Value(unseen), tombstone(9)]);
     assert_eq!(script.fault(), None);
     script.read(Reader::Final, [tombstone(9)]);
-    assert_eq!(script.fault(), Some(Fault::Lost));
+    assert_eq!(script.fault(), Some(ViolationKind::Lost));
 }
 
 #[test]
@@ -217,13 +217,13 @@ fn nothing_is_there_that_nobody_wrote() {
         let mut script = Script::new(Policy::Latest);
         script.put(None);
         script.read(Reader::Client, [found]);
-        assert_eq!(script.fault(), Some(Fault::Fabricated));
+        assert_eq!(script.fault(), Some(ViolationKind::Fabricated));
     }
     let mut script = Script::new(Policy::Siblings);
     let refused = script.begin(WriteKind::Put, None);
     script.history.end_write(refused, 9, Outcome::Refused);
     script.read(Reader::Client, [Found::Value(refused)]);
-    assert_eq!(script.fault(), Some(Fault::Fabricated));
+    assert_eq!(script.fault(), Some(ViolationKind::Fabricated));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_value_under_two_events_may_stay_beside_what_replaced_it_unless_writes_are_m
     script.finds([old, new]);
     assert_eq!(script.fault(), None);
     script.history.writes_are_made_once = true;
-    assert_eq!(script.fault(), Some(Fault::FalseSiblings));
+    assert_eq!(script.fault(), Some(ViolationKind::FalseSiblings));
 }
 
 #[test]
@@ -262,17 +262,21 @@ fn a_majority_misses_only_what_a_disk_forgot_unnoticed_or_what_more_replicas_too
     };
     assert_eq!(
         missed(&|script| script.history.hardships.is_disk_damaged = true),
-        Some(Fault::Lost)
+        Some(ViolationKind::Lost)
     );
     let notices = |script: &mut Script| {
         let now_us = script.tick();
         script.history.hardships.files_lost_us.push(now_us);
     };
-    assert_eq!(missed(&notices), Some(Fault::Lost), "a copy that has lost records does not count");
+    assert_eq!(
+        missed(&notices),
+        Some(ViolationKind::Lost),
+        "a copy that has lost records does not count"
+    );
     let forgets = |script: &mut Script| {
         notices(script);
         let now_us = script.tick();
-        script.history.hardships.lost_unnoticed_us.push(now_us);
+        script.history.hardships.unnoticed_losses_us.push(now_us);
     };
     assert_eq!(missed(&forgets), None);
     let changes_to = |n_val: u32| {
@@ -284,14 +288,14 @@ fn a_majority_misses_only_what_a_disk_forgot_unnoticed_or_what_more_replicas_too
     assert_eq!(changes_to(1), None);
     assert_eq!(
         changes_to(5),
-        Some(Fault::Lost),
+        Some(ViolationKind::Lost),
         "added replicas do not count before they have all"
     );
     let changes_elsewhere = |script: &mut Script| {
         let now_us = script.tick();
         script.history.replica_counts.begin(Policy::Latest, 5, now_us);
     };
-    assert_eq!(missed(&changes_elsewhere), Some(Fault::Lost));
+    assert_eq!(missed(&changes_elsewhere), Some(ViolationKind::Lost));
 }
 
 #[test]
@@ -301,7 +305,7 @@ fn only_reads_of_a_majority_have_to_show_what_was_acknowledged() {
     script.read(Reader::Client, []);
     assert_eq!(script.fault(), None);
     script.read(Reader::Strict, []);
-    assert_eq!(script.fault(), Some(Fault::Lost));
+    assert_eq!(script.fault(), Some(ViolationKind::Lost));
 }
 
 #[test]
@@ -315,7 +319,7 @@ fn a_majority_that_stand_ins_may_be_part_of_shows_what_was_acknowledged_and_mayb
     assert_eq!(script.fault(), None, "a stand-in may still have it");
     script.put(None);
     script.read(Reader::Majority, []);
-    assert_eq!(script.fault(), Some(Fault::Lost));
+    assert_eq!(script.fault(), Some(ViolationKind::Lost));
 }
 
 #[test]
@@ -324,7 +328,7 @@ fn what_was_not_synced_may_go_with_the_power() {
     let number = script.put(None);
     script.finds([]);
     script.history.writes[number.0 as usize].dw = 0;
-    assert_eq!(script.fault(), Some(Fault::Lost), "no power was lost");
+    assert_eq!(script.fault(), Some(ViolationKind::Lost), "no power was lost");
     script.history.hardships.power_losses_us.push(script.now_us);
     assert_eq!(script.fault(), None);
 }
@@ -335,7 +339,7 @@ fn a_delete_that_sees_for_itself_may_not_see_what_another_cluster_has() {
     let put = script.put(None);
     let delete = script.write(WriteKind::DeleteUnseen, None);
     script.read(Reader::Final, [Found::Value(put)]);
-    assert_eq!(script.fault(), Some(Fault::Resurrected), "they were made in one cluster");
+    assert_eq!(script.fault(), Some(ViolationKind::Resurrected), "they were made in one cluster");
     script.history.writes[delete.0 as usize].cluster = 1;
     assert_eq!(script.fault(), None);
 }
@@ -349,7 +353,7 @@ fn a_delete_that_sees_for_itself_has_met_what_majorities_had_when_it_began() {
     script.read(Reader::Strict, [Found::Value(beside)]);
     assert_eq!(script.fault(), None);
     script.read(Reader::Strict, [Found::Value(put), Found::Value(beside)]);
-    assert_eq!(script.fault(), Some(Fault::Resurrected));
+    assert_eq!(script.fault(), Some(ViolationKind::Resurrected));
     script.history.writes[delete.0 as usize].is_strict = false;
     assert_eq!(script.fault(), None, "its read may have met stand-ins");
     script.history.writes[delete.0 as usize].is_strict = true;
@@ -363,11 +367,11 @@ fn what_one_machine_may_have_alone_may_go_with_its_disk() {
     let number = script.put(None);
     script.read(Reader::Union, []);
     script.history.hardships.is_disk_damaged = true;
-    assert_eq!(script.fault(), Some(Fault::Lost), "two primaries have synced it");
+    assert_eq!(script.fault(), Some(ViolationKind::Lost), "two primaries have synced it");
     script.history.writes[number.0 as usize].is_strict = false;
     assert_eq!(script.fault(), None);
     script.history.hardships.is_disk_damaged = false;
-    assert_eq!(script.fault(), Some(Fault::Lost), "its disk is good");
+    assert_eq!(script.fault(), Some(ViolationKind::Lost), "its disk is good");
     script.history.hardships.losses_us.push(script.now_us);
     assert_eq!(script.fault(), None);
 }
@@ -379,7 +383,7 @@ fn a_writer_is_shown_its_own_write() {
     script.read(Reader::Writer(number), [Found::Value(number)]);
     assert_eq!(script.fault(), None);
     script.read(Reader::Writer(number), []);
-    assert_eq!(script.fault(), Some(Fault::Lost));
+    assert_eq!(script.fault(), Some(ViolationKind::Lost));
 }
 
 #[test]
@@ -390,11 +394,11 @@ fn where_one_value_is_shown_it_is_the_later_one_if_clocks_are_right() {
         script.finds([new]);
         assert_eq!(script.fault(), None);
         script.finds([old]);
-        assert_eq!(script.fault(), Some(Fault::Lost));
+        assert_eq!(script.fault(), Some(ViolationKind::Lost));
         script.history.hardships.are_clocks_wrong = true;
         assert_eq!(script.fault(), None);
         script.finds([old, new]);
-        assert_eq!(script.fault(), Some(Fault::FalseSiblings));
+        assert_eq!(script.fault(), Some(ViolationKind::FalseSiblings));
     }
 }
 
@@ -407,7 +411,7 @@ fn writers_of_what_is_written_once_replace_nothing() {
     script.finds([first, second]);
     assert_eq!(script.fault(), None);
     script.finds([second]);
-    assert_eq!(script.fault(), Some(Fault::Lost));
+    assert_eq!(script.fault(), Some(ViolationKind::Lost));
 }
 
 /// Kind of a client's next request.

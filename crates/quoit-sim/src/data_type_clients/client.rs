@@ -1,7 +1,7 @@
 //! A client of data types: sends random requests to random nodes and records the answers.
 
-use crate::data_types::history::{Change, FLAG, Fetch, Seen, Update, element_of};
-use crate::data_types::{Kind, Record};
+use crate::data_types::history::{Change, FLAG, Fetch, ObservedValue, Update, element_of};
+use crate::data_types::{Record, RecordKind};
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::random::Random;
@@ -32,7 +32,7 @@ const IS_OPEN: &str = "open";
 /// A client of data types.
 pub struct DataTypeClient {
     place: String,
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
     /// This client's last fetch of each record: its number, and the context.
     known: BTreeMap<Record, (usize, Option<Bytes>)>,
@@ -59,7 +59,7 @@ impl RunContext {
         let fetched: Option<FetchedDataType> = answer_within_patience(quorums, machine.ask(ask))
             .await
             .map_err(|failure| failure.text)?;
-        let seen = Seen::of(fetched.as_ref().map(|fetched| &fetched.value));
+        let seen = ObservedValue::of(fetched.as_ref().map(|fetched| &fetched.value));
         let (end_us, is_strict) = (self.time.now_us(), quorums.is_strict);
         // Where there are several clusters, a majority in one of them need not have what another has
         // acknowledged.
@@ -74,9 +74,9 @@ impl RunContext {
 impl DataTypeClient {
     /// Creates the client with a number.
     #[must_use]
-    pub fn new(number: ClientNumber, seed: u64, ground: RunContext) -> Self {
+    pub fn new(number: ClientNumber, seed: u64, run_context: RunContext) -> Self {
         let random = Random::new(seed, "data type client", number.0);
-        Self { place: format!("d{}", number.0), ground, random, known: BTreeMap::new() }
+        Self { place: format!("d{}", number.0), run_context, random, known: BTreeMap::new() }
     }
 
     /// Sends `operation_count` requests, one after the other.
@@ -89,7 +89,7 @@ impl DataTypeClient {
     }
 
     async fn step(&mut self) {
-        let machines = self.ground.in_service();
+        let machines = self.run_context.in_service();
         let machine = &**self.random.pick(&machines);
         let record = Record(self.random.within_narrow(0..Record::COUNT));
         let quorums = Quorums::draw(&mut self.random);
@@ -104,32 +104,32 @@ impl DataTypeClient {
         let item = self.random.within_narrow(ITEMS);
         let chance = self.random.below(100);
         let counts = match record.kind() {
-            Kind::Counter => chance < 60,
-            Kind::Set => false,
-            Kind::Map => chance < 20,
+            RecordKind::Counter => chance < 60,
+            RecordKind::Set => false,
+            RecordKind::Map => chance < 20,
         };
         if counts {
-            let power = self.ground.data_types.lock().next_power(record)?;
+            let power = self.run_context.data_types.lock().next_power(record)?;
             return Some(Change::Count { power, is_negative: self.random.percent(30) });
         }
-        if record.kind() == Kind::Counter {
+        if record.kind() == RecordKind::Counter {
             return None;
         }
         let knew = self.known.get(&record).map(|(fetch, _)| *fetch);
         let undo = |items: BTreeSet<u8>, knew| Some(Change::Undo { items, is_delete: false, knew });
         match chance {
             0..45 => Some(Change::Add(item)),
-            45..50 if record.kind() == Kind::Map => Some(Change::Add(FLAG)),
-            50..55 if record.kind() == Kind::Map => {
-                let update_count = self.ground.data_types.lock().updates.len();
+            45..50 if record.kind() == RecordKind::Map => Some(Change::Add(FLAG)),
+            50..55 if record.kind() == RecordKind::Map => {
+                let update_count = self.run_context.data_types.lock().updates.len();
                 let number = u32::try_from(update_count).expect("a run is a few hundred updates");
                 Some(Change::Assign(number))
             }
             45..65 => undo(BTreeSet::from([item]), Some(knew?)),
             65..68 => undo(BTreeSet::from([item]), None),
-            68..72 if record.kind() == Kind::Map => undo(BTreeSet::from([FLAG]), Some(knew?)),
+            68..72 if record.kind() == RecordKind::Map => undo(BTreeSet::from([FLAG]), Some(knew?)),
             // The whole field is removed.
-            72..76 if record.kind() == Kind::Map => undo(ITEMS.collect(), Some(knew?)),
+            72..76 if record.kind() == RecordKind::Map => undo(ITEMS.collect(), Some(knew?)),
             76..79 => {
                 let knew = Some(knew?);
                 Some(Change::Undo { items: BTreeSet::new(), is_delete: true, knew })
@@ -139,9 +139,9 @@ impl DataTypeClient {
     }
 
     async fn fetch(&mut self, machine: &Machine, record: Record, quorums: Quorums) {
-        let text = match self.ground.fetch(machine, record, quorums).await {
+        let text = match self.run_context.fetch(machine, record, quorums).await {
             Ok((number, context)) => {
-                let seen = self.ground.data_types.lock().fetches[number].seen.clone();
+                let seen = self.run_context.data_types.lock().fetches[number].seen.clone();
                 self.known.insert(record, (number, context));
                 format!("{seen:?}")
             }
@@ -171,9 +171,9 @@ impl DataTypeClient {
         }
         let what = format!("{change:?} d{}", record.0);
         self.note(machine, &what);
-        let start_us = self.ground.time.now_us();
+        let start_us = self.run_context.time.now_us();
         let number = {
-            let mut history = self.ground.data_types.lock();
+            let mut history = self.run_context.data_types.lock();
             history.updates.push(Update {
                 record,
                 change: change.clone(),
@@ -194,15 +194,15 @@ impl DataTypeClient {
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
         };
         {
-            let mut history = self.ground.data_types.lock();
+            let mut history = self.run_context.data_types.lock();
             let update = &mut history.updates[number];
-            (update.end_us, update.outcome) = (self.ground.time.now_us(), outcome);
+            (update.end_us, update.outcome) = (self.run_context.time.now_us(), outcome);
         }
         self.note(machine, &format!("{what} -> {text}"));
     }
 
     fn note(&self, machine: &Machine, text: &str) {
-        self.ground.trace.note(&self.place, &format!("{}: {text}", machine.name));
+        self.run_context.trace.note(&self.place, &format!("{}: {text}", machine.name));
     }
 }
 
@@ -240,19 +240,19 @@ async fn send(
 }
 
 /// Returns a change as an operation on a record of a kind.
-fn operation_of(kind: Kind, change: &Change) -> Operation {
+fn operation_of(kind: RecordKind, change: &Change) -> Operation {
     let in_map = |updates| Operation::Map(MapOperation { removes: Vec::new(), updates });
     let field = |name, operation| in_map(vec![FieldUpdate::new(name, operation)]);
     let of_set = |changes| match kind {
-        Kind::Set => Operation::Set(changes),
-        Kind::Counter | Kind::Map => field(MEMBERS, FieldOperation::Set(changes)),
+        RecordKind::Set => Operation::Set(changes),
+        RecordKind::Counter | RecordKind::Map => field(MEMBERS, FieldOperation::Set(changes)),
     };
     match change {
         Change::Count { power, is_negative } => {
             let amount = 4_i64.pow(*power) * if *is_negative { -1 } else { 1 };
             match kind {
-                Kind::Counter | Kind::Set => Operation::Counter(amount),
-                Kind::Map => field(COUNT, FieldOperation::Counter(amount)),
+                RecordKind::Counter | RecordKind::Set => Operation::Counter(amount),
+                RecordKind::Map => field(COUNT, FieldOperation::Counter(amount)),
             }
         }
         Change::Add(FLAG) => field(IS_OPEN, FieldOperation::Flag(true)),

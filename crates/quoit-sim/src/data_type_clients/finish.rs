@@ -2,14 +2,14 @@
 
 use crate::data_types::Record;
 use crate::data_types::check::check;
-use crate::data_types::history::Seen;
-use crate::finish::insist;
+use crate::data_types::history::ObservedValue;
+use crate::finish::retry_until_success;
 use crate::machine::Machine;
 use crate::names::{partition_of, primaries_of};
 use crate::replica_counts::N_VAL_DEFAULT;
 use crate::requests::Quorums;
 use crate::run_context::RunContext;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use quoit_core::ReplicatedStore;
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// When a request still fails after 30 s, nodes show different values, or a promise was broken.
-pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
-    let is_damaged = ground.history.lock().hardships.is_disk_damaged;
-    let machines = ground.in_service();
-    let mut ends: Vec<(Record, Seen)> = Vec::new();
+pub async fn read_back(run_context: &RunContext) -> Result<(), Violation> {
+    let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
+    let machines = run_context.in_service();
+    let mut ends: Vec<(Record, ObservedValue)> = Vec::new();
     for record in Record::all() {
-        let mut shown: Vec<Seen> = Vec::new();
+        let mut shown: Vec<ObservedValue> = Vec::new();
         for machine in &machines {
             let mut attempt_count = 0;
             let read = || {
@@ -35,34 +35,34 @@ pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
                 let may_leave_out = is_damaged && attempt_count > 5;
                 let quorums =
                     if may_leave_out { Quorums::strict(2_000) } else { Quorums::all(2_000) };
-                ground.fetch(machine, record, quorums)
+                run_context.fetch(machine, record, quorums)
             };
             let what = format!("fetch d{} at {}", record.0, machine.name);
-            let (number, _) = insist(ground, &what, read).await?;
-            shown.push(ground.data_types.lock().fetches[number].seen.clone());
+            let (number, _) = retry_until_success(run_context, &what, read).await?;
+            shown.push(run_context.data_types.lock().fetches[number].seen.clone());
         }
         if !is_damaged && shown.windows(2).any(|pair| pair[0] != pair[1]) {
             let text = format!("d{} is shown as {shown:?} by one node after the other", record.0);
-            return Err(Violation::new(Fault::Diverged, text));
+            return Err(Violation::new(ViolationKind::Diverged, text));
         }
         ends.extend(shown.pop().map(|seen| (record, seen)));
     }
     tokio::time::sleep(REPAIR_PAUSE).await;
     if !is_damaged {
-        Record::all().try_for_each(|record| check_replicas(ground, record))?;
+        Record::all().try_for_each(|record| check_replicas(run_context, record))?;
     }
-    let mut history = ground.data_types.lock();
-    history.hardships = ground.history.lock().hardships.clone();
+    let mut history = run_context.data_types.lock();
+    history.hardships = run_context.history.lock().hardships.clone();
     check(&history, &ends)
 }
 
 /// Compares the digests of a record's copies on its primaries.
-fn check_replicas(ground: &RunContext, record: Record) -> Result<(), Violation> {
-    let broken = |text: String| Violation::new(Fault::Broken, text);
+fn check_replicas(run_context: &RunContext, record: Record) -> Result<(), Violation> {
+    let broken = |text: String| Violation::new(ViolationKind::Broken, text);
     let name = record.name();
     let wanted = record.key_ref(&name).encoded();
     let mut held = Vec::new();
-    for machine in ground.in_service() {
+    for machine in run_context.in_service() {
         let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
         let is_primary = {
             let state = store.control().read();
@@ -81,7 +81,7 @@ fn check_replicas(ground: &RunContext, record: Record) -> Result<(), Violation> 
         return Ok(());
     }
     let text = format!("replicas of d{} have the digests {held:x?}", record.0);
-    Err(Violation::new(Fault::Diverged, text))
+    Err(Violation::new(ViolationKind::Diverged, text))
 }
 
 /// Returns the digest of a node's copy of a record; `None` if there is none or it is a tombstone, which

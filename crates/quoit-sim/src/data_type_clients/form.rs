@@ -1,7 +1,7 @@
 //! Creates the bucket types of data types before the clients begin.
 
-use crate::data_types::Kind;
-use crate::finish::{answer, insist};
+use crate::data_types::RecordKind;
+use crate::finish::{answer, retry_until_success};
 use crate::machine::Machine;
 use crate::run_context::RunContext;
 use crate::violation::Violation;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When a request does not succeed in time, although no fault has happened yet.
-pub async fn create_types(ground: &RunContext) -> Result<(), Violation> {
-    let machines = ground.in_service();
-    for kind in Kind::ALL {
+pub async fn create_types(run_context: &RunContext) -> Result<(), Violation> {
+    let machines = run_context.in_service();
+    for kind in RecordKind::ALL {
         let create = || create_type(&machines[0], kind);
-        insist(ground, &format!("create {kind:?}"), create).await?;
+        retry_until_success(run_context, &format!("create {kind:?}"), create).await?;
     }
     Ok(())
 }
 
-async fn create_type(machine: &Machine, kind: Kind) -> Result<(), String> {
+async fn create_type(machine: &Machine, kind: RecordKind) -> Result<(), String> {
     let create = move |store: Arc<ReplicatedStore>| async move {
         let (control, name) = (store.control(), kind.bucket_type().as_bytes());
         control.create_type(name, &kind.props()).await?;

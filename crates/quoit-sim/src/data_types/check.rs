@@ -5,14 +5,14 @@
 //! remove.
 
 use super::Record;
-use super::history::{Change, DataTypeHistory, Fetch, Seen, Update};
+use super::history::{Change, DataTypeHistory, Fetch, ObservedValue, Update};
 use crate::history::Outcome;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use std::collections::BTreeSet;
 
 /// Updates that a read has to show, unless they were undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
+enum RequiredUpdates {
     /// No update: the read may have missed acknowledged ones.
     Some,
     /// Every update that a majority had synced before the read began.
@@ -26,11 +26,14 @@ enum Sight {
 /// # Errors
 ///
 /// The first violation.
-pub(crate) fn check(history: &DataTypeHistory, ends: &[(Record, Seen)]) -> Result<(), Violation> {
+pub(crate) fn check(
+    history: &DataTypeHistory,
+    ends: &[(Record, ObservedValue)],
+) -> Result<(), Violation> {
     for fetch in &history.fetches {
         let sight = match fetch.is_strict && history.is_nothing_lost() {
-            true => Sight::Majority,
-            false => Sight::Some,
+            true => RequiredUpdates::Majority,
+            false => RequiredUpdates::Some,
         };
         judge(history, fetch, sight)?;
     }
@@ -42,17 +45,21 @@ pub(crate) fn check(history: &DataTypeHistory, ends: &[(Record, Seen)]) -> Resul
             is_strict: true,
             seen: seen.clone(),
         };
-        judge(history, &fetch, Sight::Everything)?;
+        judge(history, &fetch, RequiredUpdates::Everything)?;
     }
     Ok(())
 }
 
-fn judge(history: &DataTypeHistory, fetch: &Fetch, sight: Sight) -> Result<(), Violation> {
+fn judge(
+    history: &DataTypeHistory,
+    fetch: &Fetch,
+    sight: RequiredUpdates,
+) -> Result<(), Violation> {
     let checker = Checker { history, fetch, sight };
     checker.all().map_err(|violation| {
         let (kind, record) = (fetch.record.kind(), fetch.record.0);
         let when = match sight {
-            Sight::Everything => "after the faults".to_owned(),
+            RequiredUpdates::Everything => "after the faults".to_owned(),
             _ => format!("from {} to {} ms", fetch.start_us / 1000, fetch.end_us / 1000),
         };
         let text = format!(
@@ -69,14 +76,17 @@ fn judge(history: &DataTypeHistory, fetch: &Fetch, sight: Sight) -> Result<(), V
 struct Checker<'a> {
     history: &'a DataTypeHistory,
     fetch: &'a Fetch,
-    sight: Sight,
+    sight: RequiredUpdates,
 }
 
 impl Checker<'_> {
     fn all(&self) -> Result<(), Violation> {
         let seen = &self.fetch.seen;
         if let Some(foreign) = seen.foreign.first() {
-            return Err(Violation::new(Fault::Fabricated, format!("nobody wrote {foreign}")));
+            return Err(Violation::new(
+                ViolationKind::Fabricated,
+                format!("nobody wrote {foreign}"),
+            ));
         }
         self.count()?;
         let added = self.updates().filter_map(|update| match update.change {
@@ -101,15 +111,15 @@ impl Checker<'_> {
     fn must_show(&self, update: &Update) -> bool {
         let is_kept = update.outcome == Outcome::Acknowledged && update.is_strict;
         match self.sight {
-            Sight::Some => false,
-            Sight::Majority => is_kept && update.end_us < self.fetch.start_us,
-            Sight::Everything => self.history.is_firm(update),
+            RequiredUpdates::Some => false,
+            RequiredUpdates::Majority => is_kept && update.end_us < self.fetch.start_us,
+            RequiredUpdates::Everything => self.history.must_survive(update),
         }
     }
 
     /// True if an update may have been undone by another one that the read may show. `saw` says whether a
     /// value includes the update.
-    fn may_be_undone(&self, update: &Update, saw: impl Fn(&Seen) -> bool) -> bool {
+    fn may_be_undone(&self, update: &Update, saw: impl Fn(&ObservedValue) -> bool) -> bool {
         self.updates().any(|undo| {
             let Change::Undo { items, is_delete, knew } = &undo.change else { return false };
             let is_about = match update.change {
@@ -154,20 +164,27 @@ impl Checker<'_> {
                 0 if self.must_show(update)
                     && !self.may_be_undone(update, |seen| counts(self.history, update, seen)) =>
                 {
-                    return Err(Violation::new(Fault::Lost, format!("{what} is lost")));
+                    return Err(Violation::new(ViolationKind::Lost, format!("{what} is lost")));
                 }
                 0 => {}
                 1 if self.may_show(update) => {}
-                1 => return Err(Violation::new(Fault::Fabricated, format!("{what} was not made"))),
+                1 => {
+                    return Err(Violation::new(
+                        ViolationKind::Fabricated,
+                        format!("{what} was not made"),
+                    ));
+                }
                 times => {
                     let text = format!("{what} counts {times} times");
-                    return Err(Violation::new(Fault::Fabricated, text));
+                    return Err(Violation::new(ViolationKind::Fabricated, text));
                 }
             }
         }
         match rest {
             0 => Ok(()),
-            rest => Err(Violation::new(Fault::Fabricated, format!("{rest} was never added"))),
+            rest => {
+                Err(Violation::new(ViolationKind::Fabricated, format!("{rest} was never added")))
+            }
         }
     }
 
@@ -184,11 +201,11 @@ impl Checker<'_> {
             let mut possible = adds().filter(|update| self.may_show(update)).peekable();
             if possible.peek().is_none() {
                 let text = format!("{name} was not added");
-                return Err(Violation::new(Fault::Fabricated, text));
+                return Err(Violation::new(ViolationKind::Fabricated, text));
             }
             if possible.all(|update| self.is_surely_undone(update, item)) {
                 let text = format!("{name} was removed by those who had seen it");
-                return Err(Violation::new(Fault::Resurrected, text));
+                return Err(Violation::new(ViolationKind::Resurrected, text));
             }
             return Ok(());
         }
@@ -197,7 +214,7 @@ impl Checker<'_> {
         };
         if adds().any(is_missed) {
             let text = format!("{name} is lost: nobody who removes it had seen it");
-            return Err(Violation::new(Fault::Lost, text));
+            return Err(Violation::new(ViolationKind::Lost, text));
         }
         Ok(())
     }
@@ -216,18 +233,21 @@ impl Checker<'_> {
         let Some(number) = self.fetch.seen.assigned else {
             return match assigns().find(|update| kept(update)) {
                 None => Ok(()),
-                Some(_) => Err(Violation::new(Fault::Lost, "the register's value is lost")),
+                Some(_) => Err(Violation::new(ViolationKind::Lost, "the register's value is lost")),
             };
         };
         let Some(shown) =
             assigns().find(|update| number_of(update) == Some(number) && self.may_show(update))
         else {
-            return Err(Violation::new(Fault::Fabricated, format!("{number} was not assigned")));
+            return Err(Violation::new(
+                ViolationKind::Fabricated,
+                format!("{number} was not assigned"),
+            ));
         };
         let replaces = |update: &Update| update.start_us > shown.done_by_us() && kept(update);
         if !self.history.hardships.are_clocks_wrong && assigns().any(replaces) {
             let text = format!("{number} was replaced by a later assignment");
-            return Err(Violation::new(Fault::Resurrected, text));
+            return Err(Violation::new(ViolationKind::Resurrected, text));
         }
         Ok(())
     }
@@ -243,7 +263,7 @@ fn digit(rest: i128, power: u32, is_negative: bool) -> (i128, i128) {
 }
 
 /// True if a value includes an addition.
-fn counts(history: &DataTypeHistory, update: &Update, seen: &Seen) -> bool {
+fn counts(history: &DataTypeHistory, update: &Update, seen: &ObservedValue) -> bool {
     let mut rest = seen.count;
     for each in history.updates_of(update.record) {
         let Change::Count { power, is_negative } = each.change else { continue };

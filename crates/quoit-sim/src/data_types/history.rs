@@ -1,6 +1,6 @@
 //! The history of data types: updates, and reads with the values that they found.
 
-use super::{Kind, Record};
+use super::{Record, RecordKind};
 use crate::history::{FaultRecord, History, KeyNumber, Outcome, Write, WriteKind};
 use quoit_model::data_type::{FieldKind, Value};
 use std::collections::BTreeSet;
@@ -23,12 +23,12 @@ pub struct Fetch {
     /// True if a majority of the primaries had to answer.
     pub is_strict: bool,
     /// Value that the read found.
-    pub seen: Seen,
+    pub seen: ObservedValue,
 }
 
 /// Value of a record, reduced to the additions, items and assignments of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct ObservedValue {
     /// Value of the counter, or of the map's counter.
     pub count: i128,
     /// Elements of the set, or of the map's set, and the map's flag.
@@ -39,7 +39,7 @@ pub struct Seen {
     pub foreign: Vec<String>,
 }
 
-impl Seen {
+impl ObservedValue {
     /// Takes a value apart. A record that does not exist has an empty value.
     #[must_use]
     pub fn of(value: Option<&Value>) -> Self {
@@ -179,15 +179,15 @@ impl DataTypeHistory {
     pub fn next_power(&self, record: Record) -> Option<u32> {
         let is_count = |update: &&Update| matches!(update.change, Change::Count { .. });
         let used = u32::try_from(self.updates_of(record).filter(is_count).count()).ok()?;
-        (used < ADDITION_COUNT_MAX && record.kind() != Kind::Set).then_some(used)
+        (used < ADDITION_COUNT_MAX && record.kind() != RecordKind::Set).then_some(used)
     }
 
     /// True if an acknowledged update has to survive all faults of the run, by the same rules as plain
     /// writes.
     #[must_use]
-    pub fn is_firm(&self, update: &Update) -> bool {
+    pub fn must_survive(&self, update: &Update) -> bool {
         let history = History { hardships: self.hardships.clone(), ..History::default() };
-        history.is_firm(&Write {
+        history.must_survive(&Write {
             key: KeyNumber(0),
             cluster: 0,
             kind: WriteKind::Put,

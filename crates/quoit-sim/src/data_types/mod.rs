@@ -17,7 +17,7 @@ use serde_json::json;
 
 /// Kind of a record of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// A counter.
     Counter,
     /// A set.
@@ -26,7 +26,7 @@ pub enum Kind {
     Map,
 }
 
-impl Kind {
+impl RecordKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Counter, Self::Set, Self::Map];
 
@@ -68,8 +68,8 @@ impl Record {
 
     /// Returns the kind of the record.
     #[must_use]
-    pub const fn kind(self) -> Kind {
-        Kind::ALL[self.0 as usize % Kind::ALL.len()]
+    pub const fn kind(self) -> RecordKind {
+        RecordKind::ALL[self.0 as usize % RecordKind::ALL.len()]
     }
 
     /// Returns the key of the record.

@@ -97,7 +97,7 @@ impl MachineFault {
 
 /// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedFault {
     /// Time of the fault, in simulated microseconds after the clients' start.
     pub at_us: u64,
     /// The fault.

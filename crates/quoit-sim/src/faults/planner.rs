@@ -1,9 +1,9 @@
 //! Turns kinds of faults into single faults of machines, each at its time.
 
-use super::{LATENCY_US, MachineFault, Planned};
+use super::{LATENCY_US, MachineFault, PlannedFault};
 use crate::family::Family;
+use crate::fault_kind::FaultKind;
 use crate::random::Random;
-use crate::trouble::Trouble;
 use crate::workload::Tempo;
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub(super) struct Planner<'r> {
     pub(super) machine_count: usize,
     /// The only machine whose disk rots or loses data. The data of all others has to stay good.
     pub(super) rotten: Option<usize>,
-    pub(super) planned: Vec<Planned>,
+    pub(super) planned: Vec<PlannedFault>,
 }
 
 impl Planner<'_> {
@@ -60,67 +60,70 @@ impl Planner<'_> {
 
     /// Plans a fault of some machine that lasts from the start of `lasts_us` to its end. Clocks and bits
     /// stay wrong, and hung disks and clean shutdowns have durations of their own.
-    pub(super) fn add(&mut self, trouble: Trouble, lasts_us: Range<u64>) {
+    pub(super) fn add(&mut self, fault_kind: FaultKind, lasts_us: Range<u64>) {
         let Range { start: at_us, end: end_us } = lasts_us;
         let machine = self.machine();
-        let (begin, end) = match trouble {
-            Trouble::Process => (MachineFault::Kill(machine), Some(MachineFault::Start(machine))),
-            Trouble::Power => {
+        let (begin, end) = match fault_kind {
+            FaultKind::Process => (MachineFault::Kill(machine), Some(MachineFault::Start(machine))),
+            FaultKind::Power => {
                 (MachineFault::PowerLoss(machine), Some(MachineFault::Start(machine)))
             }
-            Trouble::Stall => {
+            FaultKind::Stall => {
                 (MachineFault::Stall(machine, true), Some(MachineFault::Stall(machine, false)))
             }
-            Trouble::Partition => return self.add_partition(machine, at_us..end_us),
-            Trouble::OneWay => {
+            FaultKind::Partition => return self.add_partition(machine, at_us..end_us),
+            FaultKind::OneWay => {
                 let other = self.other_than(machine);
                 let cut = |is_cut| MachineFault::Cut { from: machine, to: other, is_cut };
                 (cut(true), Some(cut(false)))
             }
-            Trouble::SlowNetwork => {
+            FaultKind::SlowNetwork => {
                 let latency_us = *self.random.pick(&[100_000, 500_000, 2_000_000]);
                 (MachineFault::Latency(latency_us), Some(MachineFault::Latency(LATENCY_US)))
             }
-            Trouble::Clock => {
+            FaultKind::Clock => {
                 let most_us = *self.random.pick(&[300_000, 5_000_000, HOUR_US]);
                 let skew_us = self.random.below(2 * most_us).cast_signed();
                 (MachineFault::Clock(machine, skew_us - most_us.cast_signed()), None)
             }
-            Trouble::SlowDisk => {
+            FaultKind::SlowDisk => {
                 let delay_us = *self.random.pick(&[20_000, 300_000, 3_000_000]);
                 (
                     MachineFault::SlowDisk(machine, delay_us),
                     Some(MachineFault::SlowDisk(machine, 0)),
                 )
             }
-            Trouble::FullDisk => {
+            FaultKind::FullDisk => {
                 let room_bytes = self.random.below(20_000);
                 (
                     MachineFault::DiskSpace(machine, Some(room_bytes)),
                     Some(MachineFault::DiskSpace(machine, None)),
                 )
             }
-            Trouble::ColdReads => {
+            FaultKind::ColdReads => {
                 let one_in = self.random.within(1..4);
                 (
                     MachineFault::ColdReads(machine, one_in),
                     Some(MachineFault::ColdReads(machine, 0)),
                 )
             }
-            Trouble::Rot => {
+            FaultKind::Rot => {
                 (MachineFault::Rot(self.rotten.unwrap_or(machine), self.random.number()), None)
             }
-            Trouble::HungDisk => return self.add_hang(at_us),
-            Trouble::CleanStop => return self.add_clean_stop(at_us),
-            Trouble::LongStall => return self.add_long_stall(machine, at_us),
-            Trouble::LongOneWay => return self.add_long_one_way(machine, at_us),
+            FaultKind::HungDisk => return self.add_hang(at_us),
+            FaultKind::CleanStop => return self.add_clean_stop(at_us),
+            FaultKind::LongStall => return self.add_long_stall(machine, at_us),
+            FaultKind::LongOneWay => return self.add_long_one_way(machine, at_us),
             // The caller plans these kinds by itself.
-            Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {
+            FaultKind::LongCut
+            | FaultKind::Blackout
+            | FaultKind::LongStop
+            | FaultKind::WrongStart => {
                 return;
             }
         };
-        self.planned.push(Planned { at_us, fault: begin });
-        self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
+        self.planned.push(PlannedFault { at_us, fault: begin });
+        self.planned.extend(end.map(|fault| PlannedFault { at_us: end_us, fault }));
     }
 
     fn add_long_stall(&mut self, machine: usize, at_us: u64) {
@@ -308,7 +311,7 @@ impl Planner<'_> {
     }
 
     pub(super) fn put(&mut self, at_us: u64, fault: MachineFault) {
-        self.planned.push(Planned { at_us, fault });
+        self.planned.push(PlannedFault { at_us, fault });
     }
 
     /// Plans a cut around one machine, or between two parts of the cluster.
@@ -326,7 +329,7 @@ impl Planner<'_> {
         for from in 0..self.machine_count {
             for to in 0..self.machine_count {
                 if is_here(from) != is_here(to) {
-                    let cut = |at_us, is_cut| Planned {
+                    let cut = |at_us, is_cut| PlannedFault {
                         at_us,
                         fault: MachineFault::Cut { from, to, is_cut },
                     };

@@ -1,13 +1,13 @@
 //! Plans of runs: which kinds of faults happen, and when.
 
 use super::planner::{LONG_CUTS_US, LONG_STOPS_US, OFF_US, Planner};
-use super::{MachineFault, Planned};
+use super::{MachineFault, PlannedFault};
 use crate::family::Family;
+use crate::fault_kind::FaultKind;
 use crate::random::Random;
-use crate::trouble::Trouble;
 use crate::workload::Tempo;
 
-/// Percentage of runs that have each of the kinds of [`Trouble::LATER`].
+/// Percentage of runs that have each of the kinds of [`FaultKind::LATER`].
 const LATER_PERCENT: u64 = 20;
 
 /// Chances that a run has rot.
@@ -24,7 +24,7 @@ pub enum RotChance {
 /// Number of further bits that flip each time, where rot is certain.
 const MORE_FLIPS: u32 = 3;
 
-/// Plans the faults of the kinds [`Trouble::FORMER`] for a run of `machine_count` machines, in order of
+/// Plans the faults of the kinds [`FaultKind::FORMER`] for a run of `machine_count` machines, in order of
 /// time. A run has some kinds of faults and not others, so that a bug which one kind hides shows in another
 /// run.
 #[must_use]
@@ -33,16 +33,17 @@ pub fn plan(
     machine_count: usize,
     rot: RotChance,
     tempo: &Tempo,
-) -> Vec<Planned> {
+) -> Vec<PlannedFault> {
     let until_us = tempo.faults_until_us;
-    let possible = Trouble::FORMER.into_iter().filter(|kind| {
-        let may_rot = rot != RotChance::Never || *kind != Trouble::Rot;
+    let possible = FaultKind::FORMER.into_iter().filter(|kind| {
+        let may_rot = rot != RotChance::Never || *kind != FaultKind::Rot;
         kind.machines_needed() <= machine_count && may_rot
     });
-    let rots = |kind: &Trouble| rot == RotChance::Certain && *kind == Trouble::Rot;
-    let troubles: Vec<Trouble> = possible.filter(|kind| random.percent(35) || rots(kind)).collect();
+    let rots = |kind: &FaultKind| rot == RotChance::Certain && *kind == FaultKind::Rot;
+    let fault_kinds: Vec<FaultKind> =
+        possible.filter(|kind| random.percent(35) || rots(kind)).collect();
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
-    if troubles.is_empty() {
+    if fault_kinds.is_empty() {
         return planner.planned;
     }
     planner.rotten = Some(planner.machine());
@@ -50,31 +51,31 @@ pub fn plan(
     let mut at_us = tempo.faults_from_us + planner.random.below(pause_us_max);
     while at_us < until_us {
         let end_us = at_us + planner.random.within(100_000..5_000_000);
-        let trouble = *planner.random.pick(&troubles);
-        planner.add(trouble, at_us..end_us);
-        let more_count = if rots(&trouble) { MORE_FLIPS } else { 0 };
-        (0..more_count).for_each(|_| planner.add(trouble, at_us..end_us));
+        let fault_kind = *planner.random.pick(&fault_kinds);
+        planner.add(fault_kind, at_us..end_us);
+        let more_count = if rots(&fault_kind) { MORE_FLIPS } else { 0 };
+        (0..more_count).for_each(|_| planner.add(fault_kind, at_us..end_us));
         at_us += planner.random.below(pause_us_max);
     }
     planner.planned.sort_by_key(|planned| planned.at_us);
     planner.planned
 }
 
-/// Plans further faults: of the kinds [`Trouble::LATER`], and of those that are certain in the family.
+/// Plans further faults: of the kinds [`FaultKind::LATER`], and of those that are certain in the family.
 #[must_use]
 pub fn plan_later(
     random: &mut Random,
     machine_count: usize,
     family: Option<Family>,
     tempo: &Tempo,
-) -> Vec<Planned> {
+) -> Vec<PlannedFault> {
     let until_us = tempo.faults_until_us;
-    let wanted = family.map_or(&[][..], Family::troubles);
-    let mut troubles = wanted.to_vec();
-    for kind in Trouble::LATER {
+    let wanted = family.map_or(&[][..], Family::fault_kinds);
+    let mut fault_kinds = wanted.to_vec();
+    for kind in FaultKind::LATER {
         let is_drawn = random.percent(LATER_PERCENT);
         if is_drawn && !wanted.contains(&kind) && is_possible(kind, family) {
-            troubles.push(kind);
+            fault_kinds.push(kind);
         }
     }
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
@@ -87,7 +88,7 @@ pub fn plan_later(
             false => planner.add_split(tempo),
         }
     }
-    if troubles.is_empty() {
+    if fault_kinds.is_empty() {
         planner.planned.sort_by_key(|planned| planned.at_us);
         return planner.planned;
     }
@@ -97,26 +98,26 @@ pub fn plan_later(
     let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
     let mut at_us = tempo.faults_from_us + planner.random.below(pause_us_max);
     while at_us < until_us {
-        match *planner.random.pick(&troubles) {
-            Trouble::HungDisk => planner.add_hang(at_us),
-            Trouble::CleanStop => planner.add_clean_stop(at_us),
-            Trouble::LongCut => {
+        match *planner.random.pick(&fault_kinds) {
+            FaultKind::HungDisk => planner.add_hang(at_us),
+            FaultKind::CleanStop => planner.add_clean_stop(at_us),
+            FaultKind::LongCut => {
                 let machine = planner.machine();
                 let other = planner.other_than(machine);
                 let end_us = at_us + planner.random.within(LONG_CUTS_US);
                 planner.cut_apart(at_us..end_us, |place| place == machine || place == other);
             }
-            Trouble::Blackout => planner.add_blackout(at_us),
-            Trouble::LongStop => {
+            FaultKind::Blackout => planner.add_blackout(at_us),
+            FaultKind::LongStop => {
                 let place = planner.machine();
                 planner.put(at_us, MachineFault::Stop(place));
                 let start_us = at_us + planner.random.within(LONG_STOPS_US);
                 planner.put(start_us, MachineFault::Start(place));
             }
-            Trouble::WrongStart => planner.add_wrong_start(at_us),
-            trouble => {
+            FaultKind::WrongStart => planner.add_wrong_start(at_us),
+            fault_kind => {
                 let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
-                planner.add(trouble, at_us..end_us);
+                planner.add(fault_kind, at_us..end_us);
             }
         }
         at_us += planner.random.below(pause_us_max);
@@ -138,8 +139,8 @@ pub fn plan_in_lull(
     machine_count: usize,
     family: Option<Family>,
     tempo: &Tempo,
-    planned: &[Planned],
-) -> Vec<Planned> {
+    planned: &[PlannedFault],
+) -> Vec<PlannedFault> {
     let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
     let begin_us = tempo.middle_us();
     if tempo.lull_us == 0 {
@@ -163,7 +164,7 @@ pub fn plan_in_lull(
 }
 
 /// True if a machine is off at a time, by the faults that are planned before it.
-fn is_off(planned: &[Planned], place: usize, at_us: u64) -> bool {
+fn is_off(planned: &[PlannedFault], place: usize, at_us: u64) -> bool {
     let leaves_off = |fault: MachineFault| match fault {
         MachineFault::Kill(_) | MachineFault::PowerLoss(_) | MachineFault::Stop(_) => Some(true),
         MachineFault::Start(_) | MachineFault::Upgrade(_) => Some(false),
@@ -177,13 +178,13 @@ fn is_off(planned: &[Planned], place: usize, at_us: u64) -> bool {
 }
 
 /// True if runs of a family may draw a kind of fault.
-fn is_possible(kind: Trouble, family: Option<Family>) -> bool {
+fn is_possible(kind: FaultKind, family: Option<Family>) -> bool {
     match family {
         // After a blackout no node can tell another one the right time.
         Some(Family::WrongStarts) => false,
         // A comparison of clusters asks one replica of each. After a blackout many replicas lack records,
         // and anti-entropy, which brings them later, queues nothing for other clusters.
-        Some(Family::Clusters) => kind != Trouble::Blackout,
+        Some(Family::Clusters) => kind != FaultKind::Blackout,
         _ => true,
     }
 }
@@ -228,15 +229,18 @@ mod tests {
         let tempo = Tempo { lull_us: 100_000_000, ..Tempo::default() };
         let begin_us = tempo.middle_us();
         let (stop, start) = (MachineFault::Stop(1), MachineFault::Start(1));
-        let planned = |times: &[(u64, MachineFault)]| -> Vec<Planned> {
-            times.iter().map(|(at_us, fault)| Planned { at_us: *at_us, fault: *fault }).collect()
+        let planned = |times: &[(u64, MachineFault)]| -> Vec<PlannedFault> {
+            times
+                .iter()
+                .map(|(at_us, fault)| PlannedFault { at_us: *at_us, fault: *fault })
+                .collect()
         };
         // The faults of a run are not in order of time before those of the lull are planned.
         let away = planned(&[(begin_us - 1, stop), (begin_us + tempo.lull_us, start), (1, start)]);
         let back = planned(&[(begin_us - 1, start), (1, stop)]);
         let mut count = 0;
         for seed in 0..100 {
-            let in_lull = |planned: &[Planned]| {
+            let in_lull = |planned: &[PlannedFault]| {
                 let mut random = Random::new(seed, "faults in the lull", 0);
                 plan_in_lull(&mut random, 3, Some(Family::Lull), &tempo, planned)
             };

@@ -1,6 +1,6 @@
 //! A batch of entries that is carried from a source node's queue to nodes of the sink cluster.
 
-use crate::machine::{Asked, Machine};
+use crate::machine::{Machine, RequestOutcome};
 use crate::random::Random;
 use quoit_core::{
     Arrival, ArrivedDelta, BatchBounds, DeltaOutcome, QueueWait, QueuedObject, QueuedValue,
@@ -100,8 +100,8 @@ impl BatchDelivery {
             let carried = queued.clone();
             let asked = sink.ask(move |store| store_one(store, carried, source));
             match timeout(STORING_LIMIT, asked).await {
-                Ok(Asked::Answer(Ok(now))) => outcome = Some(now),
-                Ok(Asked::Answer(Err(reason))) => {
+                Ok(RequestOutcome::Answer(Ok(now))) => outcome = Some(now),
+                Ok(RequestOutcome::Answer(Err(reason))) => {
                     let key = queued.key.escape_ascii();
                     self.refused = Some(format!("{key} at {}: {reason}", sink.name));
                 }
@@ -135,7 +135,7 @@ async fn store_one(
     }
     let arrival = Arrival {
         visited: Some(visited),
-        may_be_again: queued.may_be_redelivery,
+        may_be_redelivery: queued.may_be_redelivery,
         dw: Quorum::Quorum,
     };
     match &queued.value {

@@ -1,7 +1,7 @@
 //! A bootstrap: copies whole partitions of one cluster into another one while all other work continues.
 
 use super::{ANSWER_LIMIT, LinkTask};
-use crate::machine::{Asked, Machine};
+use crate::machine::{Machine, RequestOutcome};
 use quoit_core::{CopiedPage, ReplicatedStore};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl LinkTask {
     pub(super) async fn copy(mut self) {
         loop {
             self.pause().await;
-            let sources = self.ground.of_cluster(self.link.from).in_service();
+            let sources = self.run_context.of_cluster(self.link.from).in_service();
             let source = Arc::clone(self.random.pick(&sources));
             let Some(store) = source.store() else { continue };
             let ring_size = store.control().ring_size().get();
@@ -25,7 +25,7 @@ impl LinkTask {
             let mut from = 0;
             while let Some(page) = read(&source, partition, from).await {
                 self.pause().await;
-                let sinks = self.ground.of_cluster(self.link.to).in_service();
+                let sinks = self.run_context.of_cluster(self.link.to).in_service();
                 let sink = Arc::clone(self.random.pick(&sinks));
                 let (count, next) = (page.records.len(), page.next);
                 let records = page.records;
@@ -33,10 +33,10 @@ impl LinkTask {
                     store.replication().store_copied(records).await
                 });
                 let is_stored =
-                    matches!(timeout(ANSWER_LIMIT, asked).await, Ok(Asked::Answer(Ok(_))));
+                    matches!(timeout(ANSWER_LIMIT, asked).await, Ok(RequestOutcome::Answer(Ok(_))));
                 let outcome = if is_stored { "stored" } else { "not stored" };
                 let text = format!("{count} records of partition {partition} {outcome}");
-                self.ground.trace.note(&format!("{}>{}", source.name, sink.name), &text);
+                self.run_context.trace.note(&format!("{}>{}", source.name, sink.name), &text);
                 let Some(next) = next.filter(|_| is_stored) else { break };
                 from = next;
             }
@@ -54,7 +54,7 @@ async fn read(source: &Machine, partition: u16, from: u64) -> Option<CopiedPage>
         store.replication().copied_page(partition, from).await
     };
     match timeout(ANSWER_LIMIT, source.ask(ask)).await {
-        Ok(Asked::Answer(Ok(page))) => page,
+        Ok(RequestOutcome::Answer(Ok(page))) => page,
         _ => None,
     }
 }

@@ -11,14 +11,14 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Compares a cluster with all its sinks whenever one of its nodes reports that entries are lost, until
 /// no sink lacks anything. Real nodes with a full-sync do the same.
-pub(super) async fn make_up(ground: RunContext, mut ways: Vec<LinkTask>) {
+pub(super) async fn full_sync_after_losses(run_context: RunContext, mut link_tasks: Vec<LinkTask>) {
     let mut owing: BTreeSet<String> = BTreeSet::new();
     loop {
         sleep(LOOK_PAUSE).await;
-        let machines = ground.in_service();
+        let machines = run_context.in_service();
         for machine in &machines {
             if machine.store().is_some_and(|store| store.source_queues().take_loss()) {
-                ground.trace.note(&machine.name, "may have lost entries");
+                run_context.trace.note(&machine.name, "may have lost entries");
                 owing.insert(machine.name.clone());
             }
         }
@@ -26,7 +26,7 @@ pub(super) async fn make_up(ground: RunContext, mut ways: Vec<LinkTask>) {
             continue;
         }
         let mut lack_nothing = true;
-        for way in &mut ways {
+        for way in &mut link_tasks {
             lack_nothing &= way.repair_once().await == Some(true);
         }
         if !lack_nothing {

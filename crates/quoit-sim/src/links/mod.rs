@@ -7,15 +7,15 @@
 //! compares two clusters by the digests of all their records and queues the differences, while all other work
 //! continues.
 
+mod allowed_differences;
 mod batch_delivery;
 mod bootstrap;
-mod excuses;
 mod losses;
 
-use crate::machine::{Asked, Machine};
+use crate::machine::{Machine, RequestOutcome};
 use crate::random::Random;
 use crate::run_context::RunContext;
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, ClusterDigests, ClusterQuestion, ClusterWithRecord, Difference, DifferenceDirection,
@@ -28,9 +28,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::data_type_clients::finish::digest_at;
+use allowed_differences::{do_primaries_differ, is_half_written};
 use batch_delivery::BatchDelivery;
-use excuses::{do_primaries_differ, is_half_written};
-use losses::make_up;
+use losses::full_sync_after_losses;
 
 /// Time for which a link waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -142,7 +142,7 @@ impl Replication {
 
 /// The running tasks of all links. They end when this value is dropped.
 pub struct Links {
-    ground: RunContext,
+    run_context: RunContext,
     replication: Replication,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -156,7 +156,7 @@ impl Drop for Links {
 impl Links {
     /// Starts the tasks of all links. Messages get lost while `loses_messages` returns true.
     pub fn start<R>(
-        ground: &RunContext,
+        run_context: &RunContext,
         replication: &Replication,
         seed: u64,
         loses_messages: R,
@@ -168,7 +168,7 @@ impl Links {
         for (place, link) in replication.links.iter().enumerate() {
             let way = |number: u64| LinkTask {
                 link: *link,
-                ground: ground.clone(),
+                run_context: run_context.clone(),
                 random: Random::new(seed, "way", place as u64 * 10 + number),
                 reverse: replication.links.contains(&Link { from: link.to, to: link.from }),
             };
@@ -188,16 +188,19 @@ impl Links {
         if replication.has_losses {
             for cluster in 0..=replication.links.iter().map(|link| link.from).max().unwrap_or(0) {
                 let links = replication.links.iter().filter(|link| link.from == cluster);
-                let ways = links.map(|link| LinkTask {
+                let link_tasks = links.map(|link| LinkTask {
                     link: *link,
-                    ground: ground.clone(),
+                    run_context: run_context.clone(),
                     random: Random::new(seed, "losses", (cluster * 10 + link.to) as u64),
                     reverse: replication.links.contains(&Link { from: link.to, to: link.from }),
                 });
-                tasks.push(tokio::spawn(make_up(ground.of_cluster(cluster), ways.collect())));
+                tasks.push(tokio::spawn(full_sync_after_losses(
+                    run_context.of_cluster(cluster),
+                    link_tasks.collect(),
+                )));
             }
         }
-        Self { ground: ground.clone(), replication: replication.clone(), tasks }
+        Self { run_context: run_context.clone(), replication: replication.clone(), tasks }
     }
 
     /// Waits until all nodes serve, all clusters are equal and all queues are empty.
@@ -209,7 +212,11 @@ impl Links {
     ///
     /// The records in which two clusters still differ after 90 s, a queue that is not empty, or a node that
     /// does not serve.
-    pub async fn come_together(self, seed: u64, has_exchanges: bool) -> Result<(), Violation> {
+    pub async fn wait_until_converged(
+        self,
+        seed: u64,
+        has_exchanges: bool,
+    ) -> Result<(), Violation> {
         let give_up_at = Instant::now() + PATIENCE;
         let mut random = Random::new(seed, "comparison", 0);
         while let Err(violation) = self.look(&mut random, has_exchanges).await {
@@ -218,27 +225,28 @@ impl Links {
             }
             sleep(LOOK_PAUSE).await;
         }
-        self.ground.trace.note("run", "CLUSTERS ARE EQUAL");
+        self.run_context.trace.note("run", "CLUSTERS ARE EQUAL");
         Ok(())
     }
 
     async fn look(&self, random: &mut Random, has_exchanges: bool) -> Result<(), Violation> {
-        check_queues(&self.ground)?;
+        check_queues(&self.run_context)?;
         for link in &self.replication.links {
-            let Some((mut found, [from, to])) = compare(&self.ground, *link, random).await else {
+            let Some((mut found, [from, to])) = compare(&self.run_context, *link, random).await
+            else {
                 let text = format!("{link:?} can't be compared");
-                return Err(Violation::new(Fault::Unanswered, text));
+                return Err(Violation::new(ViolationKind::Unanswered, text));
             };
             found.retain(|each| {
                 let is_lasting = !self.replication.has_full_sync
-                    && is_half_written(&self.ground, &each.key)
-                    || !has_exchanges && do_primaries_differ(&self.ground, &each.key);
+                    && is_half_written(&self.run_context, &each.key)
+                    || !has_exchanges && do_primaries_differ(&self.run_context, &each.key);
                 !is_lasting
             });
             if !found.is_empty() {
                 let held: String = found.iter().map(|each| self.held(&each.key)).collect();
                 let text = format!("{link:?}, {} and {}: {found:?}{held}", from.name, to.name);
-                return Err(Violation::new(Fault::Diverged, text));
+                return Err(Violation::new(ViolationKind::Diverged, text));
             }
         }
         Ok(())
@@ -248,7 +256,7 @@ impl Links {
 impl Links {
     /// Describes the copies of a record on all nodes of all clusters.
     fn held(&self, name: &[u8]) -> String {
-        let copies = self.ground.in_service().into_iter().filter_map(|machine| {
+        let copies = self.run_context.in_service().into_iter().filter_map(|machine| {
             let digest = digest_at(machine.store()?.as_ref(), name);
             Some(format!("\n  {} holds {digest:x?} of {}", machine.name, name.escape_ascii()))
         });
@@ -258,22 +266,22 @@ impl Links {
 
 /// Checks that all nodes serve, and that their queues are empty and not suspended. A node that has not
 /// started yet may have entries in its queues.
-fn check_queues(ground: &RunContext) -> Result<(), Violation> {
-    for machine in ground.in_service() {
+fn check_queues(run_context: &RunContext) -> Result<(), Violation> {
+    for machine in run_context.in_service() {
         let Some(store) = machine.store() else {
             let text = format!("{} does not serve, so its queues are unknown", machine.name);
-            return Err(Violation::new(Fault::Unanswered, text));
+            return Err(Violation::new(ViolationKind::Unanswered, text));
         };
         for queue in store.source_queues().status() {
             if queue.is_suspended {
                 let text = format!("{}: {} is suspended", machine.name, queue.name);
-                return Err(Violation::new(Fault::Unanswered, text));
+                return Err(Violation::new(ViolationKind::Unanswered, text));
             }
             let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
             let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;
             if waiting > 0 {
                 let text = format!("{}: {} entries wait in {}", machine.name, waiting, queue.name);
-                return Err(Violation::new(Fault::Grows, text));
+                return Err(Violation::new(ViolationKind::Grows, text));
             }
         }
     }
@@ -283,7 +291,7 @@ fn check_queues(ground: &RunContext) -> Result<(), Violation> {
 /// A task of a link.
 struct LinkTask {
     link: Link,
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
     /// True if there is also a link in the other direction.
     reverse: bool,
@@ -295,17 +303,21 @@ impl LinkTask {
         loop {
             let pause_us = self.random.below(PAUSE_US_MAX);
             sleep(Duration::from_micros(pause_us)).await;
-            let sources = self.ground.of_cluster(self.link.from).in_service();
+            let sources = self.run_context.of_cluster(self.link.from).in_service();
             let source = Arc::clone(self.random.pick(&sources));
             let delivery = BatchDelivery {
                 queue: self.link.queue(),
-                sinks: self.ground.of_cluster(self.link.to).in_service(),
+                sinks: self.run_context.of_cluster(self.link.to).in_service(),
                 random: Random::new(self.random.number(), "trip", 0),
                 loses_messages: loses_messages(),
                 refused: None,
             };
-            if let Asked::Answer(Some(text)) = source.ask(move |store| delivery.run(store)).await {
-                self.ground.trace.note(&format!("{}>{}", source.name, self.link.to + 1), &text);
+            if let RequestOutcome::Answer(Some(text)) =
+                source.ask(move |store| delivery.run(store)).await
+            {
+                self.run_context
+                    .trace
+                    .note(&format!("{}>{}", source.name, self.link.to + 1), &text);
             }
         }
     }
@@ -317,10 +329,13 @@ impl LinkTask {
         loop {
             let pause_us = self.random.below(SUSPENSION_US_MAX);
             sleep(Duration::from_micros(pause_us)).await;
-            let chosen =
-                self.random.pick(&self.ground.of_cluster(self.link.from).in_service()).name.clone();
+            let chosen = self
+                .random
+                .pick(&self.run_context.of_cluster(self.link.from).in_service())
+                .name
+                .clone();
             let is_chosen = loses_messages() && self.random.percent(50);
-            for machine in self.ground.of_cluster(self.link.from).in_service() {
+            for machine in self.run_context.of_cluster(self.link.from).in_service() {
                 let Some(store) = machine.store() else { continue };
                 let queues = store.source_queues();
                 let is_suspended = |queue: &QueueStatus| queue.name == name && queue.is_suspended;
@@ -330,7 +345,7 @@ impl LinkTask {
                     // If the disk refuses to store the change, it still takes effect in this process.
                     let _ = queues.suspend(&name, becomes);
                     let said = if becomes { "is suspended" } else { "goes on" };
-                    self.ground.trace.note(&machine.name, &format!("{name} {said}"));
+                    self.run_context.trace.note(&machine.name, &format!("{name} {said}"));
                 }
             }
         }
@@ -338,7 +353,7 @@ impl LinkTask {
 
     /// Calls a function with the queues of each source node, and its time in microseconds.
     fn on_sources(&self, tell: impl Fn(&SourceQueues, u64)) {
-        for machine in self.ground.of_cluster(self.link.from).in_service() {
+        for machine in self.run_context.of_cluster(self.link.from).in_service() {
             if let Some(store) = machine.store() {
                 tell(store.source_queues(), store.clock().unix_us());
             }
@@ -359,7 +374,7 @@ impl LinkTask {
     async fn repair_once(&mut self) -> Option<bool> {
         let check = FullSyncNumber(self.random.number());
         self.on_sources(|queues, now_us| queues.begin_full_sync(check, now_us));
-        let (found, [from, to]) = compare(&self.ground, self.link, &mut self.random).await?;
+        let (found, [from, to]) = compare(&self.run_context, self.link, &mut self.random).await?;
         let lacks_nothing =
             found.iter().all(|each| each.direction == DifferenceDirection::FromThere);
         if lacks_nothing && let Some(other) = to.store() {
@@ -372,7 +387,7 @@ impl LinkTask {
         let told: Vec<String> = found.iter().take(TOLD_COUNT).map(told).collect();
         let (count, told) = (found.len(), told.join(", "));
         let text = format!("{:?}: {count} records differ: {told}", self.link);
-        self.ground.trace.note("full-sync", &text);
+        self.run_context.trace.note("full-sync", &text);
         let keys = |but: DifferenceDirection| -> Vec<Bytes> {
             let some = found.iter().filter(|difference| difference.direction != but);
             some.map(|difference| difference.key.clone()).collect()
@@ -398,11 +413,11 @@ async fn queue(machine: &Machine, name: String, keys: Vec<Bytes>) {
 /// Returns the records in which the two clusters differ, and the nodes that were asked; `None` if a node
 /// did not know the digests of all records.
 async fn compare(
-    ground: &RunContext,
+    run_context: &RunContext,
     link: Link,
     random: &mut Random,
 ) -> Option<(Vec<Difference>, [Arc<Machine>; 2])> {
-    let mut node = |cluster| Arc::clone(random.pick(&ground.of_cluster(cluster).in_service()));
+    let mut node = |cluster| Arc::clone(random.pick(&run_context.of_cluster(cluster).in_service()));
     let (from, to) = (node(link.from), node(link.to));
     let ring_size = |machine: &Machine| Some(machine.store()?.control().ring_size().get());
     let arc_count = ring_size(&from)?.min(ring_size(&to)?);
@@ -429,7 +444,7 @@ async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<Clu
         store.replication().cluster_digests(question).await
     };
     match timeout(ANSWER_LIMIT, machine.ask(ask)).await {
-        Ok(Asked::Answer(answer)) => answer.ok(),
+        Ok(RequestOutcome::Answer(answer)) => answer.ok(),
         _ => None,
     }
 }
@@ -448,7 +463,7 @@ fn told(difference: &Difference) -> String {
 mod tests {
     use super::check_queues;
     use crate::disks::Disks;
-    use crate::machine::{Machine, MachineRole, Use};
+    use crate::machine::{Machine, MachineRole, MachineUse};
     use crate::orders::Orders;
     use crate::random::Random;
     use crate::run_context::RunContext;
@@ -461,7 +476,7 @@ mod tests {
         let time = SimTime::default();
         let disks = || Disks::new(&mut Random::new(1, "disk", 0));
         let role = |used| MachineRole { cluster: 0, used };
-        let ground = |used| RunContext {
+        let run_context = |used| RunContext {
             cluster: None,
             machines: Arc::new([Arc::new(Machine::new(0, role(used), disks(), &time))]),
             orders: Orders::default(),
@@ -471,8 +486,9 @@ mod tests {
             time: time.clone(),
             trace: Trace::new(time.clone(), 0, None),
         };
-        let told = check_queues(&ground(Use::InService)).expect_err("it may have entries");
+        let told =
+            check_queues(&run_context(MachineUse::InService)).expect_err("it may have entries");
         assert!(told.text.contains("n1 does not serve"), "{told}");
-        assert_eq!(check_queues(&ground(Use::Retired)), Ok(()));
+        assert_eq!(check_queues(&run_context(MachineUse::Retired)), Ok(()));
     }
 }

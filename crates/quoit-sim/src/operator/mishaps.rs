@@ -3,7 +3,7 @@
 
 use super::change::{MemberChange, step};
 use super::{Operator, PRIMARY_COUNT, RETRY_PAUSE};
-use crate::machine::{Machine, Use};
+use crate::machine::{Machine, MachineUse};
 use crate::orders::Order;
 use quoit_cluster::{CAPACITY_DEFAULT, ControlPlane, MemberStatus};
 use std::ops::Range;
@@ -29,7 +29,8 @@ impl Operator {
     pub(super) async fn grow_without_one(&mut self, are_clients_working: impl Fn() -> bool) {
         let members: Vec<usize> = self.members.iter().copied().collect();
         let spares: Vec<usize> = {
-            let spares = self.ground.machines.iter().filter(|of| of.used() == Use::Spare);
+            let spares =
+                self.run_context.machines.iter().filter(|of| of.used() == MachineUse::Spare);
             spares.map(|machine| machine.index).collect()
         };
         if members.len() < PRIMARY_COUNT || spares.is_empty() {
@@ -37,7 +38,7 @@ impl Operator {
         }
         let place = *self.random.pick(&members);
         self.note(&format!("n{} is cut off, and {} machines join", place + 1, spares.len()));
-        self.ground.orders.give(Order::Isolate { place, is_isolated: true });
+        self.run_context.orders.give(Order::Isolate { place, is_isolated: true });
         self.away = Some(place);
         let id = Machine::node_id_at(place);
         let is_marked = move |control: Arc<ControlPlane>| async move {
@@ -56,7 +57,7 @@ impl Operator {
         }
         self.settle().await;
         self.until_moved(|machine| machine != place).await;
-        self.ground.orders.give(Order::Isolate { place, is_isolated: false });
+        self.run_context.orders.give(Order::Isolate { place, is_isolated: false });
         self.away = None;
     }
 
@@ -70,12 +71,12 @@ impl Operator {
         // What the member is about to hand over it hands to all primaries, and it waits for their answers.
         let others: Vec<usize> = members.into_iter().filter(|member| *member != of).collect();
         let from = *self.random.pick(&others);
-        self.ground.orders.give(Order::Cut { from, to: of, is_cut: true });
+        self.run_context.orders.give(Order::Cut { from, to: of, is_cut: true });
         self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT * 4 }).await;
         let has_moved = self.until_moved(|machine| machine == of);
         let in_time = tokio::time::timeout(RETURN_PATIENCE, has_moved).await;
         self.note(if in_time.is_ok() { "positions are back" } else { "positions come back" });
-        self.ground.orders.give(Order::Cut { from, to: of, is_cut: false });
+        self.run_context.orders.give(Order::Cut { from, to: of, is_cut: false });
     }
 
     /// Waits until no partition moves, as the nodes on some machines in service know it.
@@ -85,7 +86,7 @@ impl Operator {
             store.is_none_or(|store| store.control().read().layouts().is_moving())
         };
         let waits = || {
-            let machines = self.ground.in_service();
+            let machines = self.run_context.in_service();
             machines.iter().any(|machine| is_meant(machine.index) && moves(machine))
         };
         while waits() {
@@ -98,28 +99,28 @@ impl Operator {
     pub(super) async fn wipe(&mut self, place: usize) {
         self.members.remove(&place);
         let is_isolated = self.random.percent(ISOLATED_PERCENT);
-        self.ground.orders.give(Order::Wipe { place, is_isolated });
+        self.run_context.orders.give(Order::Wipe { place, is_isolated });
         sleep(Duration::from_micros(self.random.within_by_magnitude(WIPED_OFF_US))).await;
-        self.ground.orders.give(Order::Start(place));
+        self.run_context.orders.give(Order::Start(place));
         sleep(Duration::from_micros(self.random.within(WIPED_ON_US))).await;
-        self.ground.orders.give(Order::SwitchOff(place));
+        self.run_context.orders.give(Order::SwitchOff(place));
     }
 
     /// Switches a leaving machine off when some member shows that its node has handed over everything,
     /// unless the node is removed sooner. Then marks the member as down and removes it by force.
     pub(super) async fn kill_when_exiting(&mut self, old: usize) {
         let id = Machine::node_id_at(old);
-        let machine = Arc::clone(&self.ground.machines[old]);
+        let machine = Arc::clone(&self.run_context.machines[old]);
         let status = |machine: &Machine| {
             let store = machine.store()?;
             store.control().read().members().get(id).map(|member| member.status)
         };
-        while machine.used() == Use::InService {
-            let machines = self.ground.in_service();
+        while machine.used() == MachineUse::InService {
+            let machines = self.run_context.in_service();
             let knows = |machine: &Arc<Machine>| status(machine) == Some(MemberStatus::Exiting);
             if machines.iter().any(knows) {
                 self.note(&format!("{} dies before it has taken its leave", machine.name));
-                self.ground.orders.give(Order::SwitchOff(old));
+                self.run_context.orders.give(Order::SwitchOff(old));
                 break;
             }
             sleep(EXIT_LOOK).await;

@@ -11,7 +11,7 @@ mod mishaps;
 use crate::boot::NODE_PORT;
 use crate::family::Family;
 use crate::finish::answer;
-use crate::machine::{Machine, Use};
+use crate::machine::{Machine, MachineUse};
 use crate::orders::Order;
 use crate::random::Random;
 use crate::run_context::RunContext;
@@ -46,7 +46,7 @@ fn knows_newer(machine: &Machine, other: usize) -> Option<bool> {
 
 /// The operator of the members of a run.
 pub struct Operator {
-    ground: RunContext,
+    run_context: RunContext,
     random: Random,
     /// Indexes of the machines that should be members.
     members: BTreeSet<usize>,
@@ -67,8 +67,8 @@ pub struct Operator {
 impl Operator {
     /// Creates the operator of a cluster of all machines in service.
     #[must_use]
-    pub fn new(seed: u64, ground: RunContext, family: Option<Family>) -> Self {
-        let members = ground.in_service().iter().map(|machine| machine.index).collect();
+    pub fn new(seed: u64, run_context: RunContext, family: Option<Family>) -> Self {
+        let members = run_context.in_service().iter().map(|machine| machine.index).collect();
         let random = Random::new(seed, "operator", 0);
         let is_drawn = || Random::new(seed, "leavers die", 0).percent(LEAVERS_DIE_PERCENT);
         let leavers_die = match family {
@@ -86,7 +86,7 @@ impl Operator {
             )
         );
         Self {
-            ground,
+            run_context,
             random,
             members,
             has_losses,
@@ -123,7 +123,7 @@ impl Operator {
             }
         }
         self.settle().await;
-        while self.ground.in_service().len() > self.members.len() {
+        while self.run_context.in_service().len() > self.members.len() {
             self.switch_off_isolated_removed_nodes();
             sleep(RETRY_PAUSE).await;
         }
@@ -132,24 +132,24 @@ impl Operator {
     /// Switches off removed machines whose nodes were away when they were removed, and know no member
     /// that could tell them.
     fn switch_off_isolated_removed_nodes(&self) {
-        for machine in self.ground.in_service() {
+        for machine in self.run_context.in_service() {
             let Some(store) = machine.store() else { continue };
             let state = store.control().read();
             let mut known = state.members().iter().map(|member| member.id);
             let is_member = |id| self.members.iter().any(|of| Machine::node_id_at(*of) == id);
             if !self.members.contains(&machine.index) && !known.any(is_member) {
                 self.note(&format!("{} was removed, and knows nobody any more", machine.name));
-                machine.set_used(Use::Retired);
+                machine.set_machine_use(MachineUse::Retired);
             }
         }
     }
 
     /// Draws one of the possible changes.
     fn draw(&mut self, is_settled: bool) -> MemberChange {
-        let machines = Arc::clone(&self.ground.machines);
+        let machines = Arc::clone(&self.run_context.machines);
         let spare = machines
             .iter()
-            .find(|machine| machine.used() == Use::Spare && self.ground.has(machine));
+            .find(|machine| machine.used() == MachineUse::Spare && self.run_context.has(machine));
         let new = spare.map(|machine| machine.index);
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);
@@ -189,18 +189,18 @@ impl Operator {
         if let MemberChange::ReplaceWiped { old, .. } = change {
             self.wipe(old).await;
         } else if let Some(lost) = change.lost() {
-            self.ground.orders.give(Order::Destroy(lost));
+            self.run_context.orders.give(Order::Destroy(lost));
             self.members.remove(&lost);
         }
         if let Some(new) = change.newcomer() {
-            self.ground.orders.give(Order::SwitchOn(new));
+            self.run_context.orders.give(Order::SwitchOn(new));
         }
         if let Some(new) = change.newcomer() {
             self.join(new).await;
         }
         // A node that has stopped by itself shows that its removal is made.
-        let old = change.old().map(|old| Arc::clone(&self.ground.machines[old]));
-        let is_gone = || old.as_ref().is_some_and(|old| old.used() == Use::Retired);
+        let old = change.old().map(|old| Arc::clone(&self.run_context.machines[old]));
+        let is_gone = || old.as_ref().is_some_and(|old| old.used() == MachineUse::Retired);
         let is_made = move |control| step(control, change);
         while !self.says(&format!("{change:?}"), is_made).await
             && (change.lost().is_some() || !is_gone())
@@ -221,7 +221,7 @@ impl Operator {
 
     /// Lets a node join. If the node knows that it is a member, so do the others.
     async fn join(&mut self, new: usize) {
-        let machine = Arc::clone(&self.ground.machines[new]);
+        let machine = Arc::clone(&self.run_context.machines[new]);
         loop {
             let address = format!("{}:{NODE_PORT}", self.member().name);
             let join = |store: Arc<ReplicatedStore>| async move {
@@ -271,10 +271,10 @@ impl Operator {
     fn member(&mut self) -> Arc<Machine> {
         let members = self.members.iter().copied().filter(|place| Some(*place) != self.away);
         let members: Vec<usize> = members.collect();
-        Arc::clone(&self.ground.machines[*self.random.pick(&members)])
+        Arc::clone(&self.run_context.machines[*self.random.pick(&members)])
     }
 
     fn note(&self, text: &str) {
-        self.ground.trace.note("operator", text);
+        self.run_context.trace.note("operator", text);
     }
 }

@@ -13,7 +13,7 @@
 use super::Register;
 use super::history::{RegisterHistory, RegisterRead, RegisterWrite};
 use crate::history::{Outcome, WriteNumber};
-use crate::violation::{Fault, Violation};
+use crate::violation::{Violation, ViolationKind};
 use std::collections::BTreeSet;
 
 /// Checks all reads, and then all acknowledged writes.
@@ -66,13 +66,13 @@ fn check_read(
     };
     if !read.foreign.is_empty() || !read.found.iter().all(is_written) {
         let text = format!("nobody has written {:?} {:?} here", read.found, read.foreign);
-        return Err(Violation::new(Fault::Fabricated, text));
+        return Err(Violation::new(ViolationKind::Fabricated, text));
     }
     let of = |number: &WriteNumber| &ancestors[number.0 as usize];
     for one in &read.found {
         if read.found.iter().any(|other| of(other).contains(one)) {
             let text = format!("{one} stands beside what replaced it: {:?}", read.found);
-            return Err(Violation::new(Fault::FalseSiblings, text));
+            return Err(Violation::new(ViolationKind::FalseSiblings, text));
         }
     }
     for (number, write) in history.acknowledged() {
@@ -86,7 +86,7 @@ fn check_read(
                 read.found,
                 read.end_us / 1_000
             );
-            return Err(Violation::new(Fault::Lost, text));
+            return Err(Violation::new(ViolationKind::Lost, text));
         }
     }
     Ok(())
@@ -115,7 +115,7 @@ fn check_write(
         let is_turned = second.1.start_us <= first.1.end_us && replaces(first.0, second.0);
         if !in_order && !is_turned && history.is_whole_since(first.1.start_us) {
             let text = format!("{} and {} were both acknowledged", first.0, second.0);
-            return Err(Violation::new(Fault::NotInOrder, text));
+            return Err(Violation::new(ViolationKind::NotInOrder, text));
         }
     }
     Ok(())

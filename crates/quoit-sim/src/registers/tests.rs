@@ -2,7 +2,7 @@ use super::Register;
 use super::check::check;
 use super::history::{RegisterHistory, RegisterRead};
 use crate::history::{Outcome, WriteNumber};
-use crate::violation::Fault;
+use crate::violation::ViolationKind;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn read(history: &mut RegisterHistory, found: &[u32], times: (u64, u64)) {
     history.reads.push(RegisterRead { register: REGISTER, start_us, end_us, found, foreign });
 }
 
-fn fault(history: &RegisterHistory) -> Option<Fault> {
+fn fault(history: &RegisterHistory) -> Option<ViolationKind> {
     check(history).err().map(|violation| violation.fault)
 }
 
@@ -39,7 +39,7 @@ fn two_acknowledged_writes_of_one_base_are_found() {
     assert_eq!(fault(&history), None);
     write(&mut history, &[0], (7, 9), DONE);
     write(&mut history, &[0], (7, 9), DONE);
-    assert_eq!(fault(&history), Some(Fault::NotInOrder));
+    assert_eq!(fault(&history), Some(ViolationKind::NotInOrder));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_write_that_replaces_what_is_acknowledged_later_is_found() {
     write(&mut history, &[1], (3, 5), DONE);
     assert_eq!(fault(&history), None, "the second of two at the same time replaced the first");
     write(&mut history, &[], (6, 7), DONE);
-    assert_eq!(fault(&history), Some(Fault::NotInOrder));
+    assert_eq!(fault(&history), Some(ViolationKind::NotInOrder));
 }
 
 #[test]
@@ -65,14 +65,14 @@ fn reads_are_held_to_what_came_before_them() {
     assert_eq!(fault(&history), None);
     let mut lost = history.clone();
     read(&mut lost, &[], (10, 11));
-    assert_eq!(fault(&lost), Some(Fault::Lost));
+    assert_eq!(fault(&lost), Some(ViolationKind::Lost));
     lost.losses_us.push(3);
     assert_eq!(fault(&lost), None, "a disk has lost what it had promised to keep");
     let mut twice = history.clone();
     read(&mut twice, &[0, 1], (10, 11));
-    assert_eq!(fault(&twice), Some(Fault::FalseSiblings));
+    assert_eq!(fault(&twice), Some(ViolationKind::FalseSiblings));
     read(&mut history, &[7], (10, 11));
-    assert_eq!(fault(&history), Some(Fault::Fabricated));
+    assert_eq!(fault(&history), Some(ViolationKind::Fabricated));
 }
 
 proptest! {
@@ -109,7 +109,7 @@ proptest! {
         if !done.is_empty() {
             let base: Vec<u32> = at.get(&done).iter().map(|number| number.0).collect();
             write(&mut history, &base, (now_us + 2, now_us + 3), DONE);
-            prop_assert_eq!(fault(&history), Some(Fault::NotInOrder));
+            prop_assert_eq!(fault(&history), Some(ViolationKind::NotInOrder));
         }
     }
 }

@@ -47,7 +47,7 @@ impl Settings {
                 } else if self.loses_files_late(seed) {
                     workload.pause_us_max = PAUSE_OF_LULLS_US;
                 }
-                workload.starts_wrong = self.family == Some(Family::WrongStarts);
+                workload.wrong_clocks_at_start = self.family == Some(Family::WrongStarts);
                 if self.is_quick(seed) {
                     workload = workload.quick(&mut Random::new(seed, "quick", 0));
                 }
@@ -65,7 +65,7 @@ impl Settings {
             Some(
                 Family::Former
                     | Family::HungDisks
-                    | Family::Rights
+                    | Family::Permissions
                     | Family::Expiring
                     | Family::LostFiles
                     | Family::OlderData
@@ -97,12 +97,12 @@ impl Settings {
             && Random::new(seed, "late losses", 0).percent(LATE_LOSSES_PERCENT)
     }
 
-    /// Number of requests of each client, multiplied for large worlds and for the families `rights` and
+    /// Number of requests of each client, multiplied for large worlds and for the families `permissions` and
     /// `lull`.
     pub(crate) fn operations(&self) -> u64 {
         let factor = match self.is_large {
             true => LARGE_TIME_FACTOR,
-            false if self.has_rights() => RIGHTS_TIME_FACTOR,
+            false if self.has_permissions() => RIGHTS_TIME_FACTOR,
             false if self.family == Some(Family::Lull) => LULL_REQUESTS_FACTOR,
             false => 1,
         };
@@ -147,7 +147,7 @@ impl Settings {
 /// Factors by which a large world has more keys, more requests and a longer time of faults.
 const LARGE_KEY_FACTOR: u64 = 5;
 const LARGE_TIME_FACTOR: u64 = 15;
-/// Factor by which clients send more requests in runs of the family `rights`: a revoked permission stays
+/// Factor by which clients send more requests in runs of the family `permissions`: a revoked permission stays
 /// in use for seconds at most, so a run needs time for several changes.
 const RIGHTS_TIME_FACTOR: u64 = 3;
 /// Percentage of puts that store a value which expires, in runs with such values.

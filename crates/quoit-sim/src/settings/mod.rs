@@ -20,7 +20,7 @@ pub struct Settings {
     pub is_large: bool,
     /// Number of clients of plain keys; as many more work on data types in some runs.
     pub client_count: u64,
-    /// Number of requests of each client; large worlds and the families `rights` and `lull` multiply it.
+    /// Number of requests of each client; large worlds and the families `permissions` and `lull` multiply it.
     pub operation_count: u64,
     /// Family of scenarios of the run; `None` lets the seed draw it.
     pub family: Option<Family>,
@@ -75,7 +75,7 @@ impl Settings {
         let counts: &[usize] = match self.family {
             _ if self.is_large => &LARGE_MACHINE_COUNTS,
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
-            Some(Family::Rights) => &[4, 5, 5],
+            Some(Family::Permissions) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(
                 Family::RotAndMembers
@@ -143,7 +143,7 @@ impl Settings {
                 Family::Registers
                     | Family::Clusters
                     | Family::Expiring
-                    | Family::Rights
+                    | Family::Permissions
                     | Family::WithoutExchanges
                     | Family::Lull
                     | Family::WrongStarts
@@ -193,8 +193,8 @@ impl Settings {
     }
 
     /// True if an operator grants and revokes a permission during the run.
-    pub(crate) fn has_rights(&self) -> bool {
-        self.family == Some(Family::Rights)
+    pub(crate) fn has_permissions(&self) -> bool {
+        self.family == Some(Family::Permissions)
     }
 
     /// True if the seed's buckets have different values of n_val, which change while clients work.

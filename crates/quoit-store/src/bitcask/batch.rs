@@ -8,7 +8,7 @@ use super::record::{
 };
 use super::store::{LogStore, StripeGuard, entry_of, place, take_out};
 use super::synced::SyncedDistance;
-use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
+use crate::engine::{BatchWrite, IoMode, RecordAt, RecordMeta, Ticket};
 use crate::error::StoreError;
 use crate::index::{IndexEntry, PartitionIndex, Tag};
 use crate::index_page::places_of;
@@ -62,7 +62,7 @@ impl Prepared<'_> {
 impl LogStore {
     pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
         self.check_open()?;
-        self.help_background_work(Access::Wait)?;
+        self.help_background_work(IoMode::Wait)?;
         let writes = last_of_each(writes);
         let (stripes, mut prepared) = self.prepare(&writes)?;
         if prepared.is_empty() {
@@ -138,7 +138,7 @@ impl LogStore {
             let at = at_of(write);
             let stripe = stripes.get(&at.partition).expect("the stripes of all writes are locked");
             let entries: Entries = stripe.candidates(Tag::of(at.identity)).collect();
-            let lookup = self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)?;
+            let lookup = self.reader.find(&table, &entries, &at, ReadPart::Key, IoMode::Wait)?;
             let (old, _) = self.old_of(lookup);
             let shares_tag = entries.len() > usize::from(old.is_some());
             let (kind, meta, value): (_, _, &[u8]) = match write {

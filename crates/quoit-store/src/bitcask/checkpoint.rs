@@ -45,7 +45,7 @@ use quoit_model::hash::Partition;
 use quoit_model::store_opening::StoreId;
 use quoit_number::length_u32;
 use quoit_planted::PlantedFault;
-use quoit_seam::{Next, Pace, Worker};
+use quoit_seam::{NextStep, Pace, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -199,26 +199,26 @@ impl Checkpointer {
 }
 
 impl Worker for Checkpointer {
-    fn step(&self, pace: &dyn Pace) -> Next {
-        let idle = match self.store.tend_indexes(pace) {
-            Ok(true) => Next::Again,
-            Ok(false) => Next::WhenWoken,
+    fn step(&self, pace: &dyn Pace) -> NextStep {
+        let idle = match self.store.maintain_indexes(pace) {
+            Ok(true) => NextStep::Again,
+            Ok(false) => NextStep::WhenWoken,
             Err(error) => {
                 tracing::warn!(%error, "secondary indexes could not be brought up to date");
-                Next::AfterUs(RETRY_US)
+                NextStep::AfterUs(RETRY_US)
             }
         };
         if !self.store.checkpoint_is_due() {
             return idle;
         }
         let Some(_one_at_a_time) = self.store.checkpointing.try_lock() else {
-            return Next::AfterUs(RETRY_US);
+            return NextStep::AfterUs(RETRY_US);
         };
         match self.store.checkpoint(&[], pace) {
             Ok(_) => idle,
             Err(error) => {
                 tracing::warn!(%error, "no snapshot of the index could be written");
-                Next::AfterUs(RETRY_US)
+                NextStep::AfterUs(RETRY_US)
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::identity::StoreIdentity;
 use parking_lot::Mutex;
 use quoit_planted::planted;
-use quoit_seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
+use quoit_seam::{Clock, Disk, NextStep, Pace, Worker, WorkerHandle};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -213,22 +213,22 @@ fn sync_failed(error: &StoreError) -> StoreError {
 }
 
 impl Worker for LogCommitter {
-    fn step(&self, _pace: &dyn Pace) -> Next {
+    fn step(&self, _pace: &dyn Pace) -> NextStep {
         let idle_us =
             self.clock.monotonic_us().saturating_sub(self.committed_us.load(Ordering::Relaxed));
         let has_waiters = !self.waiting.lock().waiters.is_empty();
         if !has_waiters && (idle_us < self.sync_interval_us || self.is_clean()) {
             let rest_us = self.sync_interval_us.saturating_sub(idle_us);
             let is_due = rest_us == 0;
-            return Next::AfterUs(if is_due { self.sync_interval_us } else { rest_us });
+            return NextStep::AfterUs(if is_due { self.sync_interval_us } else { rest_us });
         }
         // `commit` reports a failure to the waiting requests and to later writers.
         match self.commit() {
-            Err(_) => Next::WhenWoken,
+            Err(_) => NextStep::WhenWoken,
             Ok(()) if self.waiting.lock().waiters.is_empty() => {
-                Next::AfterUs(self.sync_interval_us)
+                NextStep::AfterUs(self.sync_interval_us)
             }
-            Ok(()) => Next::Again,
+            Ok(()) => NextStep::Again,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::read::{Entries, LoadedRecord, ReadPart};
 use super::store::LogStore;
 use crate::compare::{Digests, HashRange, LeafPage, Scope};
 use crate::engine::Compare;
-use crate::engine::{Access, Record};
+use crate::engine::{IoMode, Record};
 use crate::error::StoreError;
 use crate::expired::after_expiry;
 use crate::index::Tag;
@@ -56,7 +56,7 @@ impl Compare for LogStore {
                 (entries, self.table.load())
             };
             for entry in &entries {
-                match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
+                match self.reader.load(&table, entry, 0, ReadPart::Whole, IoMode::Wait)? {
                     LoadedRecord::Stored(stored) if self.is_expired(&stored.header.meta) => {
                         let (key, record) = stored.into_key_and_record();
                         records.extend(after_expiry(&record).map(|tombstone| (key, tombstone)));

@@ -3,7 +3,7 @@
 use super::indexes::INDEXES_NAME;
 use crate::file_names::META_NAME;
 use crate::file_names::{number_of_keys, number_of_log};
-use crate::ordered::sums_name;
+use crate::ordered::checksum_file_name;
 
 const LOCK_NAME: &str = "LOCK";
 const TEMPORARY_SUFFIX: &str = ".tmp";
@@ -37,7 +37,7 @@ impl Directory {
             } else if is_unfinished(name) {
                 directory.unfinished.push(name.clone());
             } else if ![META_NAME, LOCK_NAME, SNAPSHOT_NAME, INDEXES_NAME].contains(&name.as_str())
-                && *name != sums_name(INDEXES_NAME)
+                && *name != checksum_file_name(INDEXES_NAME)
             {
                 directory.foreign.push(name.clone());
             }

@@ -7,10 +7,10 @@ use super::seal::Sealer;
 use super::settings::BitcaskSettings;
 use super::store::LogStore;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess, RecordAt, RecordMeta,
-    RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket,
-    Verified,
+    Applied, BatchWrite, BeforeImage, ChangeFn, Compare, DataLocation, EngineStats, Fetch,
+    InPlaceRead, IndexPage, IoMode, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess,
+    RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, SizeBound,
+    Ticket, TransactionFn, Verified,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -86,7 +86,7 @@ impl BitcaskEngine {
         let mut told = Vec::new();
         for (partition, stripe) in store.stripes.iter().enumerate() {
             for entry in stripe.read().iter() {
-                let (part, wait) = (super::read::ReadPart::Key, Access::Wait);
+                let (part, wait) = (super::read::ReadPart::Key, IoMode::Wait);
                 let loaded = store.reader.load(&table, &entry, 64, part, wait);
                 let header = match loaded {
                     Ok(super::read::LoadedRecord::Stored(stored)) => {
@@ -113,16 +113,16 @@ impl Drop for BitcaskEngine {
 }
 
 impl PointAccess for BitcaskEngine {
-    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         self.store.get(at, access)
     }
 
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         self.store.show(at, access, look)
     }
 
@@ -130,16 +130,16 @@ impl PointAccess for BitcaskEngine {
         self.store.head(at)
     }
 
-    fn size_bound(&self, at: &RecordAt<'_>, _: Access) -> SizeBound {
+    fn size_bound(&self, at: &RecordAt<'_>, _: IoMode) -> SizeBound {
         SizeBound::of(self.store.size_bytes_max(at))
     }
 
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.update(at, before, access, change)
     }
@@ -147,8 +147,8 @@ impl PointAccess for BitcaskEngine {
     fn update_large(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         change: &mut LargeChange<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.update_large(at, before, access, change)
@@ -157,8 +157,8 @@ impl PointAccess for BitcaskEngine {
     fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.transact(partition, access, body)
     }
@@ -179,7 +179,7 @@ impl ScanAccess for BitcaskEngine {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
-        self.store.mending(|| self.store.list_keys(range, after, limit))
+        self.store.repairing(|| self.store.list_keys(range, after, limit))
     }
 
     fn visit_records(
@@ -206,7 +206,7 @@ impl ScanAccess for BitcaskEngine {
         after: Option<BucketRef<'_>>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
-        self.store.mending(|| self.store.list_buckets(bucket_type, after, limit))
+        self.store.repairing(|| self.store.list_buckets(bucket_type, after, limit))
     }
 
     fn fold(

@@ -19,7 +19,7 @@ use super::directory::{Directory, SNAPSHOT_NAME};
 use super::open::LogOpening;
 use super::planted;
 use super::scan::{Damage, Scan};
-use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentOrigin};
 use crate::error::StoreError;
 use crate::file_names::log_name;
 use crate::snapshot::Snapshot;
@@ -48,7 +48,7 @@ struct LogSegment {
 
 /// A position in the log: index of a piece, and offset in it. Offset 0 stands for the missing log before
 /// the piece.
-type At = (usize, u64);
+type PieceOffset = (usize, u64);
 
 impl LogOpening<'_> {
     /// Cuts the log off before the first gap, and cuts torn writes off the ends of segments. Returns true
@@ -114,7 +114,7 @@ impl LogOpening<'_> {
         let is_own = |header: &&SegmentHeader| header.store_id == store_id;
         let headers =
             || candidates.iter().filter_map(|each| each.header.as_ref().ok()).filter(is_own);
-        let in_log = || headers().filter(|header| header.origin == Origin::Log);
+        let in_log = || headers().filter(|header| header.origin == SegmentOrigin::Log);
         let last_sequence = in_log().map(|header| header.first_sequence).max().unwrap_or(0);
         let is_previous = |number| {
             headers()
@@ -123,7 +123,8 @@ impl LogOpening<'_> {
         let (mut pieces, mut unlinked) = (Vec::new(), Vec::new());
         for SegmentFile { number, file, header } in candidates {
             let header = header.as_ref().ok();
-            if header.is_some_and(|header| !is_own(&header) || header.origin != Origin::Log) {
+            if header.is_some_and(|header| !is_own(&header) || header.origin != SegmentOrigin::Log)
+            {
                 continue;
             }
             let size_bytes = file.size_bytes()?;
@@ -172,7 +173,7 @@ impl LogOpening<'_> {
     }
 
     /// Notes up to where the pieces were durable: damage before that is a loss.
-    fn note_durable(&mut self, pieces: &[LogSegment], (last, end): At) {
+    fn note_durable(&mut self, pieces: &[LogSegment], (last, end): PieceOffset) {
         for (place, piece) in pieces.iter().enumerate().take(last + 1) {
             let durable = if place < last { u64::MAX } else { end };
             self.note_durable_bytes(piece.number, durable);
@@ -198,7 +199,12 @@ impl LogOpening<'_> {
         clippy::indexing_slicing,
         reason = "only a piece that has one before it misses the end of that one"
     )]
-    fn gap(&mut self, pieces: &[LogSegment], durable: At, meta: &Meta) -> Option<At> {
+    fn gap(
+        &mut self,
+        pieces: &[LogSegment],
+        durable: PieceOffset,
+        meta: &Meta,
+    ) -> Option<PieceOffset> {
         let settled_sequence = meta.retired_sequence.max(meta.opened_sequence);
         let mut first = None;
         for (place, piece) in pieces.iter().enumerate() {
@@ -251,7 +257,7 @@ fn in_order(
 }
 
 /// The position up to which the log was certainly durable.
-fn durable_end(pieces: &[LogSegment]) -> At {
+fn durable_end(pieces: &[LogSegment]) -> PieceOffset {
     let durable = (0..).zip(pieces).filter(|(_, piece)| piece.durable > 0);
     durable.map(|(place, piece)| (place, piece.durable)).max().unwrap_or((0, 0))
 }

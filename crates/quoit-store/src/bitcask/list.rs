@@ -3,9 +3,9 @@
 use super::point::meta_of;
 use super::read::{DamagedRecord, Entries, LoadedRecord, Lookup, ReadPart};
 use super::store::{LogStore, place_of};
-use crate::buckets::{Keys, Witness};
+use crate::buckets::{Keys, KnownKey};
 use crate::engine::{
-    Access, DataLocation, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage,
+    DataLocation, IoMode, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage,
     listing_place,
 };
 use crate::error::StoreError;
@@ -117,7 +117,7 @@ impl LogStore {
             identity: facts.identity,
             partition: facts.partition,
         };
-        match self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)? {
+        match self.reader.find(&table, &entries, &at, ReadPart::Key, IoMode::Wait)? {
             Lookup::Present(_, stored) => {
                 let meta = stored.header.meta;
                 Ok((!self.is_expired(&meta)).then_some((meta, None)))
@@ -149,7 +149,7 @@ impl LogStore {
         let mut found: Vec<(Identity, Bytes, Record)> = Vec::with_capacity(entries.len());
         let mut damaged = Vec::new();
         for entry in &entries {
-            match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
+            match self.reader.load(&table, entry, 0, ReadPart::Whole, IoMode::Wait)? {
                 LoadedRecord::Stored(stored) => {
                     let (meta, identity) = (stored.header.meta, stored.header.identity);
                     let (key, record) = stored.into_key_and_record();
@@ -179,7 +179,7 @@ impl LogStore {
 }
 
 impl Keys for LogStore {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         let (entries, table) = {
             let index = self.stripe(witness.partition).read();
             let entries: Entries = index.candidates(Tag::of(witness.identity)).collect();
@@ -192,7 +192,7 @@ impl Keys for LogStore {
             return Ok(Some(witness.place));
         }
         let find =
-            witness.at(|at| self.reader.find(&table, &entries, at, ReadPart::Key, Access::Wait))?;
+            witness.at(|at| self.reader.find(&table, &entries, at, ReadPart::Key, IoMode::Wait))?;
         let (entry, meta) = match find {
             Lookup::Present(entry, stored) => (entry, stored.header.meta),
             Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
@@ -209,7 +209,7 @@ impl Keys for LogStore {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError> {
+    ) -> Result<Vec<KnownKey>, StoreError> {
         let mut listing = KeyListing::new(self.key_sources(), range, None)?;
         if let Some(after) = after {
             listing.skip_bucket(after)?;
@@ -228,7 +228,7 @@ impl Keys for LogStore {
                 continue;
             }
             let facts = &merged.entry.facts;
-            let witness = Witness {
+            let witness = KnownKey {
                 encoded: Bytes::copy_from_slice(merged.entry.encoded),
                 identity: facts.identity,
                 partition: facts.partition,

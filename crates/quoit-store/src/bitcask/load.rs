@@ -3,8 +3,8 @@
 
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
-use super::facts::note_key;
 use super::indexes::{KnownEntries, LogIndexes};
+use super::key_facts::note_key;
 use super::keys::ActiveKeys;
 use super::log_end::Sealed;
 use super::open::LogOpening;
@@ -14,7 +14,7 @@ use super::rebuild::Rebuild;
 use super::record::RecordHeader;
 use super::replay::Replay;
 use super::scan::{Damage, Scan};
-use super::segment::{Origin, SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentTable};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentOrigin, SegmentTable};
 use super::store::IndexStripe;
 use crate::error::StoreError;
 use crate::file_names::{keys_name, log_name};
@@ -218,7 +218,7 @@ impl LogOpening<'_> {
             let is_later = segment.first_sequence >= position.sequence
                 && !(planted::has(PlantedFault::ForgetsYoungSegments)
                     && known(segment.number).is_some());
-            segment.origin == Origin::Log && (is_later || segment.number == position.segment)
+            segment.origin == SegmentOrigin::Log && (is_later || segment.number == position.segment)
         };
         let (mut tail, settled): (Vec<_>, Vec<_>) =
             table.all().iter().partition(|segment| is_tail(segment));

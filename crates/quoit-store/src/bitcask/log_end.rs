@@ -1,10 +1,10 @@
 //! The end of the log in memory. The log keeps it behind its lock.
 
-use super::facts::note_key;
+use super::disk_reserve::DiskReserve;
+use super::key_facts::note_key;
 use super::keys::ActiveKeys;
 use super::record::{ALIGNMENT_BYTES, RecordHeader};
-use super::room::LogRoom;
-use super::segment::{Origin, SEGMENT_HEADER_BYTES, Segment, SegmentTable};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentOrigin, SegmentTable};
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct LogEnd {
     /// True if a segment was created since the directory was synced.
     pub(super) directory_changed: bool,
     pub(super) sealed: Vec<Sealed>,
-    pub(super) room: LogRoom,
+    pub(super) room: DiskReserve,
     /// The reason for which no more records are accepted.
     pub(super) refused: Option<StoreError>,
 }
@@ -66,7 +66,7 @@ impl LogEnd {
         assert!(has_records && is_aligned, "the log ends where a record may start");
         let active = &self.active;
         assert!(!active.is_closed(), "the active segment takes records");
-        assert_eq!(active.origin, Origin::Log, "a merge writes no part of the log");
+        assert_eq!(active.origin, SegmentOrigin::Log, "a merge writes no part of the log");
         assert_eq!(self.keys.segment(), active.number, "the keys are those of the active segment");
         assert!(active.first_sequence < self.next_sequence, "no sequence is used twice");
         let known = table.get(active.number);

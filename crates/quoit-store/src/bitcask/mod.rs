@@ -22,7 +22,6 @@
 //! `docs/design/log.md` describes the formats and gives the reasons.
 
 mod batch;
-mod begin;
 mod buffer;
 mod candidates;
 mod checkpoint;
@@ -31,16 +30,16 @@ mod compare;
 #[cfg(test)]
 mod crash;
 mod directory;
+mod disk_reserve;
 mod engine;
-mod facts;
 mod gap;
 mod indexes;
+mod key_facts;
 mod keys;
 mod list;
 mod load;
 mod log;
 mod log_end;
-mod mend;
 mod merge;
 mod misnamed;
 mod missing;
@@ -51,12 +50,13 @@ mod read;
 mod rebuild;
 mod recent;
 mod record;
+mod repair;
 mod replay;
 mod report;
-mod room;
 mod scan;
 mod seal;
 mod segment;
+mod segment_creator;
 mod settings;
 mod store;
 mod synced;

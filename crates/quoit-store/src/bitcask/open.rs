@@ -18,7 +18,7 @@ use super::log_end::Sealed;
 use super::misnamed::restore_segment_names;
 use super::read::Reader;
 use super::recent::RecentWrites;
-use super::report::{Losses, OpenReport};
+use super::report::{LossDigest, OpenReport};
 use super::scan::Scan;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentTable};
 use super::settings::BitcaskSettings;
@@ -48,7 +48,7 @@ pub(super) struct LogOpening<'o> {
     pub(super) disk: &'o dyn Disk,
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
-    pub(super) losses: Losses,
+    pub(super) losses: LossDigest,
     /// Number of durable bytes of each segment, as far as the snapshot and the records of the log show it.
     pub(super) durable: BTreeMap<u32, u64>,
     /// Loss of durable records.
@@ -185,7 +185,7 @@ impl<'o> LogOpening<'o> {
             disk,
             settings,
             report: OpenReport::default(),
-            losses: Losses::default(),
+            losses: LossDigest::default(),
             durable: BTreeMap::new(),
             loss: None,
             unusable: None,
@@ -226,7 +226,7 @@ impl<'o> LogOpening<'o> {
         candidates: &[SegmentFile],
     ) -> Result<MetaFile, StoreError> {
         let meta = match meta {
-            Some(meta) => self.go_on_with(meta, candidates)?,
+            Some(meta) => self.continue_incarnation(meta, candidates)?,
             None => self.make_meta(directory, candidates)?,
         };
         self.report.store_id = meta.meta().store_id;
@@ -236,7 +236,7 @@ impl<'o> LogOpening<'o> {
 
     /// Continues an existing store. Begins a new incarnation unless its last stop was clean and its
     /// identity is not older than the log or the node's note of its last opening.
-    fn go_on_with(
+    fn continue_incarnation(
         &mut self,
         mut meta: MetaFile,
         candidates: &[SegmentFile],

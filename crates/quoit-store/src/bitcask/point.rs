@@ -7,8 +7,8 @@ use super::record::{self, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader, RecordKi
 use super::store::{HeldRecord, LogStore, entry_of};
 use super::synced::SyncedDistance;
 use crate::engine::{
-    Access, Applied, Before, Change, Decision, Fetch, LargeChange, Record, RecordAt, RecordMeta,
-    RecordRef, Shown, Ticket,
+    Applied, BeforeImage, ChangeFn, Decision, Fetch, InPlaceRead, IoMode, LargeChange, Record,
+    RecordAt, RecordMeta, RecordRef, Ticket,
 };
 use crate::error::StoreError;
 use crate::expired::after_expiry;
@@ -60,7 +60,7 @@ impl ExistingRecord {
 }
 
 impl LogStore {
-    pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    pub(super) fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         Ok(match self.find(at, access)? {
             Look::Missing => Fetch::Missing,
             Look::Found(stored) => Fetch::Found(stored.into_record()),
@@ -72,20 +72,20 @@ impl LogStore {
     pub(super) fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         Ok(match self.find(at, access)? {
-            Look::Missing => Shown::Missing,
+            Look::Missing => InPlaceRead::Missing,
             Look::Found(stored) => {
                 stored.shown(look);
-                Shown::Found
+                InPlaceRead::Found
             }
             Look::Expired(record) => {
                 look(&RecordRef::shared(&record));
-                Shown::Found
+                InPlaceRead::Found
             }
-            Look::WouldBlock => Shown::WouldBlock,
+            Look::WouldBlock => InPlaceRead::WouldBlock,
         })
     }
 
@@ -94,18 +94,18 @@ impl LogStore {
         &self,
         at: &RecordAt<'_>,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
-        Ok(match self.find(at, Access::Wait)? {
+    ) -> Result<InPlaceRead, StoreError> {
+        Ok(match self.find(at, IoMode::Wait)? {
             Look::Found(stored) => {
                 stored.shown(look);
-                Shown::Found
+                InPlaceRead::Found
             }
-            Look::Missing | Look::Expired(_) | Look::WouldBlock => Shown::Missing,
+            Look::Missing | Look::Expired(_) | Look::WouldBlock => InPlaceRead::Missing,
         })
     }
 
     /// Finds a record, or the tombstone that replaces it after its expiry.
-    fn find(&self, at: &RecordAt<'_>, access: Access) -> Result<Look, StoreError> {
+    fn find(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Look, StoreError> {
         self.check_open()?;
         let (entries, table) = {
             let index = self.stripe(at.partition).read();
@@ -153,9 +153,9 @@ impl LogStore {
             }
             (entries, self.table.load())
         };
-        match self.reader.find(&table, &entries, at, ReadPart::Key, Access::Wait)? {
+        match self.reader.find(&table, &entries, at, ReadPart::Key, IoMode::Wait)? {
             Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
-                match self.get(at, Access::Wait)? {
+                match self.get(at, IoMode::Wait)? {
                     Fetch::Found(record) => Ok(Some(record.meta)),
                     Fetch::Missing | Fetch::WouldBlock => Ok(None),
                 }
@@ -172,9 +172,9 @@ impl LogStore {
     pub(super) fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.update_by(at, before, access, change, None)
     }
@@ -183,8 +183,8 @@ impl LogStore {
     pub(super) fn update_large(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         change: &mut LargeChange<'_>,
     ) -> Result<Applied, StoreError> {
         let rest = Cell::new(Bytes::new());
@@ -202,9 +202,9 @@ impl LogStore {
     fn update_by(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
         rest: Option<&Cell<Bytes>>,
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
@@ -212,9 +212,9 @@ impl LogStore {
             return Ok(Applied::WouldBlock);
         }
         let part = match before {
-            Before::Read => ReadPart::Whole,
-            Before::Front => ReadPart::Front,
-            Before::Skip => ReadPart::Key,
+            BeforeImage::Read => ReadPart::Whole,
+            BeforeImage::Front => ReadPart::Front,
+            BeforeImage::Skip => ReadPart::Key,
         };
         let Some(mut found) = self.find_for_change(at, part, access)? else {
             return Ok(Applied::WouldBlock);
@@ -242,18 +242,20 @@ impl LogStore {
     fn apply(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
+        before: BeforeImage,
         found: HeldRecord<'_>,
-        change: &mut Change<'_>,
+        change: &mut ChangeFn<'_>,
         (bytes, rest): (&mut Vec<u8>, Option<&Cell<Bytes>>),
     ) -> Result<Applied, StoreError> {
         let HeldRecord { stripe, candidate_count, lookup } = found;
-        if let (Lookup::Damaged(_, error), Before::Read | Before::Front) = (&lookup, before) {
+        if let (Lookup::Damaged(_, error), BeforeImage::Read | BeforeImage::Front) =
+            (&lookup, before)
+        {
             self.note_damage(error);
             return Err(error.clone());
         }
         let (old, stored) = self.old_of(lookup);
-        let existing = self.existing(stored.filter(|_| before != Before::Skip));
+        let existing = self.existing(stored.filter(|_| before != BeforeImage::Skip));
         let left = existing.as_ref().and_then(ExistingRecord::tombstone);
         bytes.clear();
         bytes.resize(HEADER_BYTES, 0);
@@ -283,7 +285,7 @@ impl LogStore {
         let header = RecordHeader {
             sequence: 0,
             kind: if decision == Decision::Remove { RecordKind::Remove } else { RecordKind::Put },
-            replaces: old.is_some() && (before == Before::Read || !planted!(ReplacesSilently)),
+            replaces: old.is_some() && (before == BeforeImage::Read || !planted!(ReplacesSilently)),
             shares_tag: candidate_count > usize::from(old.is_some()),
             in_batch: false,
             partition: at.partition,
@@ -401,7 +403,7 @@ fn or_tombstone(
 fn decide(
     at: &RecordAt<'_>,
     existing: Option<ExistingRecord>,
-    change: &mut Change<'_>,
+    change: &mut ChangeFn<'_>,
     bytes: &mut Vec<u8>,
     entries: &mut EntryChange,
 ) -> Decision {

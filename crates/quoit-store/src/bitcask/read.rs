@@ -3,7 +3,7 @@
 use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Position, RecordHeader};
 use super::segment::SegmentTable;
-use crate::engine::{Access, FRONT_BYTES, Record, RecordAt, RecordRef};
+use crate::engine::{FRONT_BYTES, IoMode, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
 use crate::file_names::log_name;
 use crate::frame;
@@ -143,7 +143,7 @@ impl Reader {
         entries: &[IndexEntry],
         at: &RecordAt<'_>,
         part: ReadPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<Lookup, StoreError> {
         let mut damaged: Option<(DamagedRecord, StoreError)> = None;
         for entry in entries {
@@ -186,7 +186,7 @@ impl Reader {
         entry: &IndexEntry,
         key_bytes: usize,
         part: ReadPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<LoadedRecord, StoreError> {
         let (number, offset) = (entry.location.segment(), entry.location.offset_bytes());
         let damaged = |reason: &str| {
@@ -211,8 +211,8 @@ impl Reader {
         let mut buffer = ReadBuffer::take(wanted);
         let mut checks_body = part != ReadPart::Key;
         let count = match access {
-            Access::Wait => segment.file.read_at(&mut buffer[..wanted], offset)?,
-            Access::NoWait => match segment.file.read_at_nowait(&mut buffer[..wanted], offset)? {
+            IoMode::Wait => segment.file.read_at(&mut buffer[..wanted], offset)?,
+            IoMode::NoWait => match segment.file.read_at_nowait(&mut buffer[..wanted], offset)? {
                 ReadAt::Read(count) => count,
                 ReadAt::Kept => {
                     checks_body = false;
@@ -222,7 +222,7 @@ impl Reader {
             },
         };
         let cut_off = |needed: usize| count < needed;
-        if cut_off(HEADER_BYTES) && access == Access::NoWait {
+        if cut_off(HEADER_BYTES) && access == IoMode::NoWait {
             return Ok(LoadedRecord::WouldBlock);
         }
         let position = Position { store_id: self.store_id, segment: number, offset };
@@ -236,8 +236,8 @@ impl Reader {
         };
         if cut_off(needed) {
             return match access {
-                Access::NoWait => Ok(LoadedRecord::WouldBlock),
-                Access::Wait => damaged("a record is cut off"),
+                IoMode::NoWait => Ok(LoadedRecord::WouldBlock),
+                IoMode::Wait => damaged("a record is cut off"),
             };
         }
         let body = &buffer[HEADER_BYTES..needed];

@@ -1,7 +1,7 @@
 //! Rebuilds the index from key files and records: for each record, the write with the highest sequence
 //! counts.
 
-use super::facts::facts_of;
+use super::key_facts::facts_of;
 use super::record::{RecordHeader, RecordKind};
 use super::segment::{Segment, SegmentCounts};
 use super::store::entry_of;

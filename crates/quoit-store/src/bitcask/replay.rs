@@ -23,9 +23,9 @@ use super::checkpoint::CheckpointState;
 use super::planted;
 use super::read::{Entries, Lookup, ReadPart, Reader};
 use super::record::{RecordHeader, RecordKind};
-use super::segment::{Origin, Segment, SegmentTable};
+use super::segment::{Segment, SegmentOrigin, SegmentTable};
 use super::store::{entry_of, place, take_out};
-use crate::engine::{Access, RecordAt};
+use crate::engine::{IoMode, RecordAt};
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Location, PartitionIndex, Tag};
 use quoit_model::hash::Partition;
@@ -129,7 +129,7 @@ impl Replay<'_> {
             entries.iter().copied().partition(|entry| !self.is_settled(entry.location));
         let mut damaged = Entries::new();
         for entry in &young {
-            match self.reader.find(self.table, &[*entry], &at, ReadPart::Key, Access::Wait)? {
+            match self.reader.find(self.table, &[*entry], &at, ReadPart::Key, IoMode::Wait)? {
                 Lookup::Present(entry, stored) => {
                     let is_older = (stored.header.sequence < header.sequence)
                         != planted::has(PlantedFault::TakesNewerForOlder);
@@ -149,7 +149,7 @@ impl Replay<'_> {
             return Ok(ReplayedKey::Older(entry));
         }
         if !is_flagged || header.replaces {
-            match self.reader.find(self.table, &old, &at, ReadPart::Key, Access::Wait)? {
+            match self.reader.find(self.table, &old, &at, ReadPart::Key, IoMode::Wait)? {
                 Lookup::Present(entry, _) => return Ok(ReplayedKey::Older(entry)),
                 Lookup::Damaged(record, _) => {
                     // The write replaced a record, and all others with its tag are readable.
@@ -196,7 +196,7 @@ impl Replay<'_> {
         }
         let segments = (self.table.get(location.segment()), self.table.get(other.segment()));
         let (Some(segment), Some(other)) = segments else { return false };
-        segment.origin == Origin::Log && segment.first_sequence > other.first_sequence
+        segment.origin == SegmentOrigin::Log && segment.first_sequence > other.first_sequence
     }
 
     /// True if the record at this location was in the index when the snapshot was begun.

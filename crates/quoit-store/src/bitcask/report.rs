@@ -55,7 +55,7 @@ pub struct OpenReport {
 /// that exist when a store is opened are never written again, so an equal digest means that an earlier
 /// start found the same losses.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Losses(u64);
+pub(super) struct LossDigest(u64);
 
 /// A digest of the segments of a store: their numbers, headers and sizes.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ impl SegmentsDigest {
     }
 }
 
-impl Losses {
+impl LossDigest {
     /// Adds a range of bytes of a segment without usable records.
     pub(super) fn note(&mut self, segment: u32, range: Range<u64>) {
         let mut bytes = [0; 20];

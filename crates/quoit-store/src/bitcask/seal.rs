@@ -2,10 +2,10 @@
 
 use super::candidates::closed_segments;
 use super::store::LogStore;
-use crate::engine::{Access, EngineStats};
+use crate::engine::{EngineStats, IoMode};
 use crate::error::StoreError;
 use crate::store_file::Meta;
-use quoit_seam::{NeverPauses, Next, Pace, Worker};
+use quoit_seam::{NeverPauses, NextStep, Pace, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -28,13 +28,13 @@ impl Sealer {
 }
 
 impl Worker for Sealer {
-    fn step(&self, _pace: &dyn Pace) -> Next {
+    fn step(&self, _pace: &dyn Pace) -> NextStep {
         match self.store.seal_next() {
-            Ok(true) => Next::Again,
-            Ok(false) => Next::WhenWoken,
+            Ok(true) => NextStep::Again,
+            Ok(false) => NextStep::WhenWoken,
             Err(error) => {
                 tracing::warn!(%error, "a key file could not be written; it is tried again");
-                Next::AfterUs(RETRY_US)
+                NextStep::AfterUs(RETRY_US)
             }
         }
     }
@@ -68,12 +68,12 @@ impl LogStore {
     /// Does background work in the caller if it has fallen behind: key files of closed segments, and index
     /// entries that wait to be moved. Returns false if there is such work and the caller must not wait for
     /// it: then the caller must not write.
-    pub(super) fn help_background_work(&self, access: Access) -> Result<bool, StoreError> {
+    pub(super) fn help_background_work(&self, access: IoMode) -> Result<bool, StoreError> {
         let has_sealed = self.log.sealed_count() > WAITING_SEGMENTS_MAX;
         if !has_sealed && !self.indexes.is_full() {
             return Ok(true);
         }
-        if access == Access::NoWait {
+        if access == IoMode::NoWait {
             return Ok(false);
         }
         if has_sealed {

@@ -39,7 +39,7 @@ const HAS_PREVIOUS: u32 = 1 << 31;
 
 /// Writer of a segment: requests or a merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
+pub enum SegmentOrigin {
     /// Requests, in the order of their sequences.
     Log,
     /// A merge: records of any age.
@@ -50,7 +50,7 @@ pub enum Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
     /// Writer of the segment.
-    pub origin: Origin,
+    pub origin: SegmentOrigin,
     /// Number of the segment.
     pub number: u32,
     /// Id of the store.
@@ -82,7 +82,8 @@ impl SegmentHeader {
         let mut bytes = [0; index(SEGMENT_HEADER_BYTES)];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[10..12].copy_from_slice(&u16::from(self.origin == Origin::Merge).to_le_bytes());
+        bytes[10..12]
+            .copy_from_slice(&u16::from(self.origin == SegmentOrigin::Merge).to_le_bytes());
         bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.store_id.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.incarnation.to_le_bytes());
@@ -142,7 +143,7 @@ impl SegmentHeader {
         }
         let before = low_u32(u64_at(48));
         Ok(Self {
-            origin: if bytes[10] == 0 { Origin::Log } else { Origin::Merge },
+            origin: if bytes[10] == 0 { SegmentOrigin::Log } else { SegmentOrigin::Merge },
             number: (u64_at(8) >> 32) as u32,
             store_id: StoreId(u64_at(16)),
             incarnation: u64_at(24),
@@ -166,7 +167,7 @@ pub struct Segment {
     /// [`SegmentHeader::uid`]; 0 if the header is damaged.
     pub uid: u64,
     /// Writer of the segment.
-    pub origin: Origin,
+    pub origin: SegmentOrigin,
     /// The store's next sequence when the segment was begun.
     pub first_sequence: u64,
     /// The file.
@@ -190,7 +191,7 @@ impl Segment {
     #[must_use]
     pub fn new(number: u32, file: Arc<dyn DiskFile>, header: Option<&SegmentHeader>) -> Self {
         let first_sequence = header.map_or(0, |header| header.first_sequence);
-        let origin = header.map_or(Origin::Log, |header| header.origin);
+        let origin = header.map_or(SegmentOrigin::Log, |header| header.origin);
         Self {
             number,
             uid: header.map_or(0, SegmentHeader::uid),
@@ -198,8 +199,8 @@ impl Segment {
             first_sequence,
             file,
             sequence_min: AtomicU64::new(match origin {
-                Origin::Log => first_sequence,
-                Origin::Merge => u64::MAX,
+                SegmentOrigin::Log => first_sequence,
+                SegmentOrigin::Merge => u64::MAX,
             }),
             record_count: AtomicU64::new(0),
             record_bytes: AtomicU64::new(0),

@@ -102,7 +102,7 @@ pub struct BitcaskSettings {
     pub recent_writes_bytes: u64,
     /// Free space in bytes that records must leave on the disk, because starts, key files and merges need
     /// some. Writes that would leave less are refused. 0 = records may fill the disk.
-    pub kept_room_bytes: u64,
+    pub reserved_disk_bytes: u64,
     /// Settings of merges.
     pub merge: MergeSettings,
 }
@@ -125,7 +125,7 @@ impl BitcaskSettings {
             snapshot_interval_bytes: 512 << 20,
             snapshot_interval_records: 1_000_000,
             recent_writes_bytes: 0,
-            kept_room_bytes: 16 << 20,
+            reserved_disk_bytes: 16 << 20,
             merge: MergeSettings::default(),
         }
     }

@@ -9,7 +9,7 @@ use super::segment::SegmentTable;
 use super::settings::BitcaskSettings;
 use crate::buckets::BucketList;
 use crate::compare::compared_digest;
-use crate::engine::{Access, DataLocation, RecordAt, RecordMeta};
+use crate::engine::{DataLocation, IoMode, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
 use crate::identity::StoreIdentity;
@@ -106,14 +106,14 @@ impl LogStore {
         tracing::warn!(%error, "a record is damaged");
     }
 
-    /// Finds a record for a change, and locks its stripe. With [`Access::Wait`] the call waits for the disk
+    /// Finds a record for a change, and locks its stripe. With [`IoMode::Wait`] the call waits for the disk
     /// without the lock, and repeats the lookup until the index entries are the same before and after the
     /// read. `None` if it would have to wait and must not.
     pub(super) fn find_for_change(
         &self,
         at: &RecordAt<'_>,
         part: ReadPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<HeldRecord<'_>>, StoreError> {
         let tag = Tag::of(at.identity);
         let mut examined: Option<(Entries, Lookup)> = None;
@@ -125,16 +125,16 @@ impl LogStore {
             let table = self.table.load();
             let lookup = match examined.take() {
                 Some((seen, lookup)) if seen == entries => lookup,
-                _ => self.reader.find(&table, &entries, at, part, Access::NoWait)?,
+                _ => self.reader.find(&table, &entries, at, part, IoMode::NoWait)?,
             };
             if !matches!(lookup, Lookup::WouldBlock) {
                 return Ok(Some(HeldRecord { stripe, candidate_count: entries.len(), lookup }));
             }
             drop(stripe);
-            if access == Access::NoWait {
+            if access == IoMode::NoWait {
                 return Ok(None);
             }
-            let lookup = self.reader.find(&table, &entries, at, part, Access::Wait)?;
+            let lookup = self.reader.find(&table, &entries, at, part, IoMode::Wait)?;
             examined = Some((entries, lookup));
         }
     }

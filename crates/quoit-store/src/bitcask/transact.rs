@@ -10,8 +10,8 @@ use super::record::RecordKind;
 use super::segment::SegmentTable;
 use super::store::{LogStore, StripeGuard};
 use crate::engine::{
-    Access, Applied, Body, Interrupted, Interruption, Record, RecordAt, RecordMeta, Ticket,
-    Transaction,
+    Applied, Interrupted, Interruption, IoMode, Record, RecordAt, RecordMeta, Ticket, Transaction,
+    TransactionFn,
 };
 use crate::error::StoreError;
 use crate::expired::after_expiry;
@@ -63,7 +63,7 @@ struct LogTransaction<'s> {
     stripe: &'s StripeGuard<'s>,
     table: &'s SegmentTable,
     /// `Wait` if records that are only on disk are read while the stripe is locked.
-    access: Access,
+    access: IoMode,
     /// Records that were looked up in this run or before the stripe was locked.
     looked: ByRecord<LookupResult>,
     /// The record that is only on disk and that the body needs.
@@ -79,8 +79,8 @@ impl LogStore {
     pub(super) fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
         if !self.help_background_work(access)? {
@@ -97,7 +97,7 @@ impl LogStore {
                 partition,
                 stripe: &stripe,
                 table: &table,
-                access: if attempt < COLD_READS_MAX { Access::NoWait } else { access },
+                access: if attempt < COLD_READS_MAX { IoMode::NoWait } else { access },
                 looked,
                 cold: None,
                 writes: ByRecord::new(),
@@ -115,11 +115,11 @@ impl LogStore {
             };
             let entries: Entries = stripe.candidates(Tag::of(name.identity())).collect();
             drop(stripe);
-            if access == Access::NoWait {
+            if access == IoMode::NoWait {
                 return Ok(Applied::WouldBlock);
             }
             let at = name.at(partition);
-            let lookup = self.reader.find(&table, &entries, &at, part, Access::Wait)?;
+            let lookup = self.reader.find(&table, &entries, &at, part, IoMode::Wait)?;
             let found = self.found_of(lookup, part);
             if let Some(found) = found {
                 looked.insert(&at, LookupResult { part, entries, found, was_cold: true });

@@ -11,7 +11,7 @@ use super::record::{self, HEADER_BYTES, Position};
 use super::segment::SegmentTable;
 use super::store::LogStore;
 use crate::engine::{
-    RecordPlace, RecordRef, RecordVisitor, RecordWalk, Visited, listing_place, visit_one,
+    RecordPlace, RecordRef, RecordVisitor, RecordWalk, VisitedRecord, listing_place, visit_one,
 };
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Location};
@@ -75,7 +75,7 @@ impl LogStore {
         // So a location that the index returns from here on is in this table, or in a segment that was
         // created since; a record there is looked up again.
         let table = self.table.load_full();
-        let wanted = self.mending(|| self.wanted_records(walk, visitor))?;
+        let wanted = self.repairing(|| self.wanted_records(walk, visitor))?;
         let WantedRecords { names, mut placed, mut others, next, .. } = wanted;
         placed.sort_unstable_by_key(|record| record.location);
         let mut window = Vec::new();
@@ -92,9 +92,9 @@ impl LogStore {
                 let encoded = &names[record.name.clone()];
                 match checked(&self.reader, bytes, record, encoded) {
                     Some(found) if self.is_expired(&found.meta) => {
-                        visitor.visit(encoded, Visited::Missing);
+                        visitor.visit(encoded, VisitedRecord::Missing);
                     }
-                    Some(found) => visitor.visit(encoded, Visited::Found(&found)),
+                    Some(found) => visitor.visit(encoded, VisitedRecord::Found(&found)),
                     None => others.push((record.name.clone(), record.place)),
                 }
             }

@@ -27,7 +27,7 @@ pub(super) const FIRST_NOTE: u64 = NOT_NOTED + 1;
 
 /// A key that was live when the engine last reported it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Witness {
+pub(crate) struct KnownKey {
     pub(crate) encoded: Bytes,
     pub(crate) identity: Identity,
     pub(crate) partition: Partition,
@@ -35,7 +35,7 @@ pub(crate) struct Witness {
     pub(crate) place: DataLocation,
 }
 
-impl Witness {
+impl KnownKey {
     pub(super) fn of(at: &RecordAt<'_>, place: DataLocation) -> Self {
         let encoded = Bytes::copy_from_slice(at.encoded);
         Self { encoded, identity: at.identity, partition: at.partition, place }
@@ -69,16 +69,16 @@ pub(super) struct ListedBucket {
     pub(super) bucket: Bytes,
     /// The number of the next key that becomes live, from [`FIRST_NOTE`] on, and the flag [`IS_QUIET`].
     pub(super) noted: AtomicU64,
-    pub(super) witnesses: Mutex<Witnesses>,
+    pub(super) witnesses: Mutex<KnownKeys>,
     /// Held while the keys of the bucket are searched.
     pub(super) searching: Mutex<()>,
 }
 
 /// The witnesses of a bucket.
 #[derive(Default)]
-pub(super) struct Witnesses {
+pub(super) struct KnownKeys {
     /// Witnesses with the number of their last note, in the order of these numbers.
-    pub(super) keys: Vec<(u64, Witness)>,
+    pub(super) keys: Vec<(u64, KnownKey)>,
     /// True if no other key of the bucket is live.
     pub(super) are_all: bool,
     /// True if a witness was dropped since the last search began.
@@ -99,7 +99,7 @@ impl ListedBucket {
             younger.rotate_left(1);
             return 0;
         }
-        let witness = Witness::of(at, place);
+        let witness = KnownKey::of(at, place);
         let cost_bytes = witness.cost_bytes();
         witnesses.keys.push((number, witness));
         if witnesses.keys.len() <= WITNESSES_MAX {
@@ -117,7 +117,7 @@ impl ListedBucket {
     /// True if one of the witnesses is live. Removes witnesses that are not live, and subtracts their
     /// memory from `bytes`.
     #[expect(clippy::indexing_slicing, reason = "`at` is the place of a witness")]
-    pub(super) fn has_live_witness(
+    pub(super) fn has_live_key(
         &self,
         keys: &dyn Keys,
         bytes: &AtomicI64,

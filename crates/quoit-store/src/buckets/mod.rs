@@ -23,7 +23,7 @@ use crate::engine::{DataLocation, KeyRange, RecordAt};
 use crate::error::StoreError;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use listed::{FIRST_NOTE, IS_QUIET, ListedBucket, NOT_NOTED, Witnesses};
+use listed::{FIRST_NOTE, IS_QUIET, KnownKeys, ListedBucket, NOT_NOTED};
 use parking_lot::{Mutex, RwLock};
 use quoit_model::key::{BucketRef, PIECE_TYPE};
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +31,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-pub(crate) use listed::Witness;
+pub(crate) use listed::KnownKey;
 
 /// Maximum memory of the list in bytes, by estimate: about a hundred thousand buckets. There is no setting
 /// for it: a store with more buckets lists them by scanning keys, as slowly as without a list, and has no
@@ -48,7 +48,7 @@ const NOTED_ONE_OF: u64 = 1_024;
 /// Access of the list to the keys of an engine.
 pub(crate) trait Keys {
     /// The current position of a record if it is live, that is, it exists and has not expired.
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError>;
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError>;
 
     /// A live key of each of the next buckets after `after` in a range that have a live key, at most
     /// `limit`, in the order of buckets. A bucket is certain to be found if one of its keys is live during
@@ -58,7 +58,7 @@ pub(crate) trait Keys {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError>;
+    ) -> Result<Vec<KnownKey>, StoreError>;
 }
 
 /// The list of buckets. See the module's documentation.
@@ -278,7 +278,7 @@ impl BucketList {
     /// True if a bucket has a live key. Otherwise removes the bucket from the list.
     fn is_live(&self, keys: &dyn Keys, listed: &ListedBucket) -> Result<bool, StoreError> {
         loop {
-            if listed.has_live_witness(keys, &self.bytes)? {
+            if listed.has_live_key(keys, &self.bytes)? {
                 return Ok(true);
             }
             if listed.is_empty() {
@@ -306,7 +306,7 @@ impl KnownBuckets {
         let BucketRef { bucket_type, bucket } = at.key.bucket;
         let (bucket_type, bucket) =
             (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket));
-        let witness = Witness::of(at, place);
+        let witness = KnownKey::of(at, place);
         let witness_bytes = witness.cost_bytes();
         let of_type = self.types.entry(bucket_type.clone()).or_default();
         // In the known part of the list, a bucket that is not listed had no live key.
@@ -315,7 +315,7 @@ impl KnownBuckets {
             bucket_type,
             bucket: bucket.clone(),
             noted: AtomicU64::new(if are_all { FIRST_NOTE } else { IS_QUIET | FIRST_NOTE }),
-            witnesses: Mutex::new(Witnesses {
+            witnesses: Mutex::new(KnownKeys {
                 keys: vec![(NOT_NOTED, witness)],
                 are_all,
                 have_overflown: false,

@@ -40,7 +40,7 @@ impl FakeKeys {
         let keys = buckets.entry(bucket.to_vec()).or_default();
         let was_live = keys.insert((key.to_vec(), partition), is_live);
         if is_live && was_live != Some(true) {
-            witness_of(bucket, key, partition).at(|at| list.note(at, DataLocation::default()));
+            known_key_of(bucket, key, partition).at(|at| list.note(at, DataLocation::default()));
         }
     }
 
@@ -55,14 +55,14 @@ impl FakeKeys {
     }
 }
 
-fn witness_of(bucket: &[u8], key: &[u8], partition: Partition) -> Witness {
+fn known_key_of(bucket: &[u8], key: &[u8], partition: Partition) -> KnownKey {
     let encoded = BucketRef { bucket_type: TYPE, bucket }.key(key).encoded();
     let (encoded, place) = (Bytes::copy_from_slice(&encoded), DataLocation::default());
-    Witness { encoded, identity: Identity(0), partition, place }
+    KnownKey { encoded, identity: Identity(0), partition, place }
 }
 
 impl Keys for FakeKeys {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let is_live = witness.at(|at| {
             let name = (at.key.key.to_vec(), at.partition);
@@ -78,7 +78,7 @@ impl Keys for FakeKeys {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError> {
+    ) -> Result<Vec<KnownKey>, StoreError> {
         let buckets = self.buckets.lock();
         let mut found = Vec::new();
         for (bucket, keys) in &*buckets {
@@ -89,7 +89,9 @@ impl Keys for FakeKeys {
                 let dead = keys.values().take_while(|is_live| !**is_live).count();
                 self.passed.fetch_add(dead as u64 + 1, Ordering::Relaxed);
                 let live = keys.iter().find(|(_, is_live)| **is_live);
-                found.extend(live.map(|((key, partition), _)| witness_of(bucket, key, *partition)));
+                found.extend(
+                    live.map(|((key, partition), _)| known_key_of(bucket, key, *partition)),
+                );
             }
         }
         Ok(found)
@@ -105,7 +107,7 @@ struct ChangedMeanwhile<'a, F: Fn()> {
 }
 
 impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         let place = self.keys.live_place(witness);
         if !self.is_changed.swap(true, Ordering::Relaxed) {
             (self.change)();
@@ -118,7 +120,7 @@ impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError> {
+    ) -> Result<Vec<KnownKey>, StoreError> {
         self.keys.live_keys(range, after, limit)
     }
 }
@@ -130,7 +132,7 @@ struct FailingOnce<'a> {
 }
 
 impl Keys for FailingOnce<'_> {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         self.keys.live_place(witness)
     }
 
@@ -139,7 +141,7 @@ impl Keys for FailingOnce<'_> {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError> {
+    ) -> Result<Vec<KnownKey>, StoreError> {
         if !self.has_failed.swap(true, Ordering::Relaxed) {
             return Err(StoreError::Overloaded);
         }
@@ -278,7 +280,7 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
     list.known.read().by_bucket_prefix.values().for_each(|listed| {
         for key in 0..WITNESSES_MAX {
             let number = FIRST_NOTE + (WITNESSES_MAX + key) as u64;
-            let cheaper = witness_of(b"b", &named(key, 50), PARTITION)
+            let cheaper = known_key_of(b"b", &named(key, 50), PARTITION)
                 .at(|at| listed.add(number, at, DataLocation::default()));
             assert_eq!(cheaper, -150, "a name of 50 bytes in the place of one of 200");
             list.count(cheaper);
@@ -338,7 +340,7 @@ fn a_witness_that_is_noted_again_is_the_youngest_one() {
     }
     let place = |segment| DataLocation { segment, ..DataLocation::default() };
     for (segment, key) in [(1, b"six"), (2, b"one"), (3, b"one")] {
-        witness_of(b"b", key, PARTITION).at(|at| list.note(at, place(segment)));
+        known_key_of(b"b", key, PARTITION).at(|at| list.note(at, place(segment)));
     }
     let known = list.known.read();
     let witnesses = known.by_bucket_prefix.values().next().unwrap().witnesses.lock();

@@ -2,10 +2,11 @@
 
 use super::transact::CompressingTransaction;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Decision, Engine,
-    EngineStats, Fetch, IndexPage, KeyPage, KeyRange, LargeChange, Maintenance, PointAccess,
-    Record, RecordAt, RecordMeta, RecordPage, RecordPlace, RecordRef, RecordVisitor, RecordWalk,
-    ScanAccess, Shown, SizeBound, Ticket, Verified, Visited,
+    Applied, BatchWrite, BeforeImage, ChangeFn, Compare, DataLocation, Decision, Engine,
+    EngineStats, Fetch, InPlaceRead, IndexPage, IoMode, KeyPage, KeyRange, LargeChange,
+    Maintenance, PointAccess, Record, RecordAt, RecordMeta, RecordPage, RecordPlace, RecordRef,
+    RecordVisitor, RecordWalk, ScanAccess, SizeBound, Ticket, TransactionFn, Verified,
+    VisitedRecord,
 };
 use crate::error::StoreError;
 use crate::frame;
@@ -149,7 +150,7 @@ fn show_unpacked(
 /// of its value is damaged.
 fn decide(
     stored: Option<&RecordRef<'_>>,
-    before: Before,
+    before: BeforeImage,
     shown: &mut Result<(), frame::FrameError>,
     mut change: impl FnMut(Option<&RecordRef<'_>>) -> Decision,
 ) -> Decision {
@@ -157,7 +158,7 @@ fn decide(
         return change(stored);
     };
     let mut decision = Decision::Keep;
-    *shown = if before == Before::Front {
+    *shown = if before == BeforeImage::Front {
         frame::front_of(record.value).map(|value| {
             let front = RecordRef { value, is_whole: false, owner: None, ..*record };
             decision = change(Some(&front));
@@ -178,21 +179,24 @@ impl RecordVisitor for UnpackingVisitor<'_> {
         self.visitor.wants(encoded, meta)
     }
 
-    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
-        let Visited::Found(stored) = record else { return self.visitor.visit(encoded, record) };
+    fn visit(&mut self, encoded: &[u8], record: VisitedRecord<'_>) {
+        let VisitedRecord::Found(stored) = record else {
+            return self.visitor.visit(encoded, record);
+        };
         if !frame::is_framed(stored.value) {
             return self.visitor.visit(encoded, record);
         }
-        let mut look = |record: &RecordRef<'_>| self.visitor.visit(encoded, Visited::Found(record));
+        let mut look =
+            |record: &RecordRef<'_>| self.visitor.visit(encoded, VisitedRecord::Found(record));
         if let Err(fault) = show_unpacked(stored, &mut look) {
             tracing::error!(key = %encoded.escape_ascii(), %fault, "a compressed record is damaged");
-            self.visitor.visit(encoded, Visited::Damaged);
+            self.visitor.visit(encoded, VisitedRecord::Damaged);
         }
     }
 }
 
 impl PointAccess for CompressedEngine {
-    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         match self.engine.get(at, access)? {
             Fetch::Found(record) => Ok(Fetch::Found(unpacked(at.key, record)?)),
             other => Ok(other),
@@ -202,9 +206,9 @@ impl PointAccess for CompressedEngine {
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         let mut shown = Ok(());
         let outcome = self.engine.show(at, access, &mut |record| {
             if frame::is_framed(record.value) {
@@ -222,16 +226,16 @@ impl PointAccess for CompressedEngine {
     }
 
     /// For a compressed record, the bound of its compressed size.
-    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+    fn size_bound(&self, at: &RecordAt<'_>, access: IoMode) -> SizeBound {
         self.engine.size_bound(at, access)
     }
 
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         let mut shown = Ok(());
         let applied = self.engine.update(at, before, access, &mut |stored, out| {
@@ -250,8 +254,8 @@ impl PointAccess for CompressedEngine {
     fn update_large(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         change: &mut LargeChange<'_>,
     ) -> Result<Applied, StoreError> {
         let mut shown = Ok(());
@@ -274,8 +278,8 @@ impl PointAccess for CompressedEngine {
     fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.engine.transact(partition, access, &mut |inner| {
             body(&mut CompressingTransaction { of: self, inner })

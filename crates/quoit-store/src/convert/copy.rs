@@ -4,7 +4,7 @@ use super::error::ConvertError;
 use super::switch::Conversion;
 use crate::caught_up::caught_up;
 use crate::compare::hour_of;
-use crate::engine::{Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, Ticket};
+use crate::engine::{BatchWrite, Engine, Fetch, IoMode, KeyRange, Record, RecordAt, Ticket};
 use crate::error::StoreError;
 use crate::frame;
 use bytes::Bytes;
@@ -44,7 +44,7 @@ pub struct Progress {
 
 /// Settings of the notes of a conversion's progress.
 #[derive(Clone, Copy)]
-pub struct Notes<'c> {
+pub struct CopySettings<'c> {
     /// Number of copied bytes between two notes.
     pub every_bytes: u64,
     /// The clock of both engines. Records that have expired when all is copied, or expire soon after, are
@@ -156,7 +156,7 @@ impl Copying<'_> {
             };
             for (encoded, _) in page.entries {
                 let Ok(key) = KeyRef::decode(&encoded) else { continue };
-                match self.from.get(&RecordAt::of(key, &encoded, at), Access::Wait) {
+                match self.from.get(&RecordAt::of(key, &encoded, at), IoMode::Wait) {
                     Ok(Fetch::Found(piece)) => self.add(encoded, at, piece),
                     Ok(Fetch::Missing | Fetch::WouldBlock) => {}
                     Err(StoreError::Corrupt { .. }) => damaged_count += 1,
@@ -194,7 +194,7 @@ impl Conversion {
         &mut self,
         from: &dyn Engine,
         to: &dyn Engine,
-        notes: &Notes<'_>,
+        notes: &CopySettings<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<(), ConvertError> {
         self.check_same_store()?;
@@ -254,7 +254,7 @@ impl Conversion {
         &mut self,
         from: &dyn Engine,
         to: &dyn Engine,
-        notes: &Notes<'_>,
+        notes: &CopySettings<'_>,
     ) -> Result<(), ConvertError> {
         let mut unequal = Vec::new();
         if let (Some(old), Some(new)) = (from.compared(), to.compared()) {

@@ -13,17 +13,17 @@
 //!    begins: of the new store, and of the store of several engines if it is one of these ([`note_loss`]).
 //! 4. [`Conversion::switch`] puts the new directory in the place of the old one, and removes the old one.
 //!
-//! No node may start while the file exists: [`under_way`] checks that.
+//! No node may start while the file exists: [`started_conversion`] checks that.
 
 mod copy;
 mod error;
 mod state;
 mod switch;
 
-pub use copy::{Notes, Progress};
+pub use copy::{CopySettings, Progress};
 pub use error::ConvertError;
-pub use state::UnderWay;
-pub use switch::{Conversion, note_loss, under_way};
+pub use state::StartedConversion;
+pub use switch::{Conversion, note_loss, started_conversion};
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ const SIZE_BYTES_MAX: usize = 4_096;
 
 /// A conversion that has begun.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnderWay {
+pub struct StartedConversion {
     /// The engine whose data is moved.
     pub from: String,
     /// The engine that it is moved to.
@@ -32,7 +32,7 @@ pub struct UnderWay {
 /// Contents of the state file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ConversionState {
-    pub(super) what: UnderWay,
+    pub(super) what: StartedConversion,
     /// All records before this partition and identity were copied durably.
     pub(super) partition: u16,
     pub(super) identity: Identity,
@@ -47,7 +47,7 @@ pub(super) struct ConversionState {
 
 impl ConversionState {
     fn text(&self) -> String {
-        let UnderWay { from, to, old_name, new_name, is_complete } = &self.what;
+        let StartedConversion { from, to, old_name, new_name, is_complete } = &self.what;
         let Self { partition, identity, record_count, byte_count, damaged_count, .. } = self;
         let lacking = u8::from(self.lacks_records);
         let phase = if *is_complete { "switch" } else { "copy" };
@@ -77,7 +77,7 @@ impl ConversionState {
                 "format {format}, this release reads {FORMAT}: finish with the release that wrote it"
             ));
         }
-        let what = UnderWay {
+        let what = StartedConversion {
             from: value("from")?,
             to: value("to")?,
             old_name: value("old")?,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
-        let what = UnderWay {
+        let what = StartedConversion {
             from: "bitcask".into(),
             to: "leveldb".into(),
             old_name: "bitcask".into(),

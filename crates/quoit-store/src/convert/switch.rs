@@ -1,7 +1,7 @@
 //! The steps of a conversion before and after the copying.
 
 use super::error::ConvertError;
-use super::state::{ConversionState, UnderWay};
+use super::state::{ConversionState, StartedConversion};
 use crate::error::StoreError;
 use crate::file_names::META_NAME;
 use crate::marker::{self, UNMARKED_ENGINE};
@@ -35,7 +35,7 @@ pub struct Conversion {
 /// # Errors
 ///
 /// If the disk fails, or the state file is damaged or of a newer release.
-pub fn under_way(base: &Path) -> Result<Option<UnderWay>, StoreError> {
+pub fn started_conversion(base: &Path) -> Result<Option<StartedConversion>, StoreError> {
     Ok(ConversionState::load(&base.join(WORK))?.map(|state| state.what))
 }
 
@@ -127,7 +127,7 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// As for [`under_way`].
+    /// As for [`started_conversion`].
     pub fn resume(base: &Path, ring_size: RingSize) -> Result<Option<Self>, ConvertError> {
         let state = ConversionState::load(&base.join(WORK))?;
         let base = base.to_owned();
@@ -141,7 +141,11 @@ impl Conversion {
     ///
     /// If the new directory exists and has data, the directory of conversions has other files, or the disk
     /// fails.
-    pub fn begin(base: &Path, ring_size: RingSize, what: UnderWay) -> Result<Self, ConvertError> {
+    pub fn begin(
+        base: &Path,
+        ring_size: RingSize,
+        what: StartedConversion,
+    ) -> Result<Self, ConvertError> {
         let target = base.join(&what.new_name);
         if what.new_name != what.old_name && !names_in(&target)?.is_empty() {
             return Err(ConvertError::TargetExists { path: target.display().to_string() });
@@ -190,7 +194,7 @@ impl Conversion {
 
     /// The engines between which data is converted.
     #[must_use]
-    pub const fn what(&self) -> &UnderWay {
+    pub const fn what(&self) -> &StartedConversion {
         &self.state.what
     }
 
@@ -275,7 +279,7 @@ impl Conversion {
             has_lost: old.has_lost || new.has_lost || self.state.lacks_records,
             ..new
         })?;
-        let what = UnderWay { is_complete: true, ..self.state.what.clone() };
+        let what = StartedConversion { is_complete: true, ..self.state.what.clone() };
         self.note(ConversionState { what, ..self.state.clone() })
     }
 

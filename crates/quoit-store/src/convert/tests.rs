@@ -39,7 +39,7 @@ fn open_old(base: &Path, name: &str, clock: &Arc<ManualClock>) -> BitcaskEngine 
 }
 
 fn try_begin(base: &Path, old_name: &str, new_name: &str) -> Result<Conversion, ConvertError> {
-    let what = UnderWay {
+    let what = StartedConversion {
         from: "bitcask".into(),
         to: "innostore".into(),
         old_name: old_name.into(),
@@ -66,7 +66,7 @@ impl Begun {
         accepts_damage: bool,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<(), ConvertError> {
-        let notes = Notes { every_bytes: 1, clock: &*self.clock, accepts_damage };
+        let notes = CopySettings { every_bytes: 1, clock: &*self.clock, accepts_damage };
         self.conversion.copy(&self.old, &self.new, &notes, observe)
     }
 
@@ -129,7 +129,7 @@ fn a_switch_that_is_killed_between_any_two_steps_is_finished() {
             } else {
                 step_count = done;
             }
-            assert_eq!(under_way(base).unwrap(), None);
+            assert_eq!(started_conversion(base).unwrap(), None);
             let disk = RealDisk::open(base.join(new_name)).unwrap();
             assert_eq!(engine_of(&disk).unwrap().as_deref(), Some("innostore"));
             assert_eq!(base.join(old_name).exists(), old_name == new_name);
@@ -175,7 +175,7 @@ fn the_new_data_can_not_be_given_up() {
     let base = tempfile::tempdir().unwrap();
     made(base.path(), "bitcask", "innostore");
     assert!(matches!(resumed(base.path()).abandon(), Err(ConvertError::TooLate)));
-    assert!(under_way(base.path()).unwrap().is_some_and(|what| what.is_complete));
+    assert!(started_conversion(base.path()).unwrap().is_some_and(|what| what.is_complete));
 }
 
 fn resumed(base: &Path) -> Conversion {
@@ -198,7 +198,7 @@ fn what_is_not_of_a_conversion_stops_it_and_is_never_removed() {
     assert!(matches!(refused, ConvertError::WorkExists { .. }), "{refused}");
     assert!(refused.to_string().contains("converting/0000001.log"), "{refused}");
     assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
-    assert_eq!(under_way(base).unwrap(), None);
+    assert_eq!(started_conversion(base).unwrap(), None);
     std::fs::remove_dir_all(base.join("converting")).unwrap();
 
     // A foreign file that appears later isn't removed either.
@@ -212,7 +212,7 @@ fn what_is_not_of_a_conversion_stops_it_and_is_never_removed() {
     resumed(base).switch().unwrap();
     assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
     assert_eq!(std::fs::read_dir(base.join("converting")).unwrap().count(), 1);
-    assert_eq!(under_way(base).unwrap(), None);
+    assert_eq!(started_conversion(base).unwrap(), None);
 }
 
 #[test]
@@ -245,13 +245,13 @@ fn a_store_that_has_become_another_one_since_the_conversion_began_is_not_gone_on
     let new = new.unwrap().0;
     assert_eq!((old.identity().store_id(), new.identity().store_id()), (StoreId(1), StoreId(2)));
     put(&old, "key", b"value", 0);
-    let notes = Notes { every_bytes: 1, clock: &*clock, accepts_damage: false };
+    let notes = CopySettings { every_bytes: 1, clock: &*clock, accepts_damage: false };
     let observe = &mut |_: &Progress| panic!("something was copied");
     let refused = conversion.copy(&old, &new, &notes, observe).unwrap_err();
     assert!(matches!(refused, ConvertError::OtherStore { .. }), "{refused}");
     assert!(refused.to_string().contains("--abandon"), "{refused}");
     resumed(base).abandon().unwrap();
-    assert_eq!(under_way(base).unwrap(), None);
+    assert_eq!(started_conversion(base).unwrap(), None);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn what_expires_while_the_rest_is_copied_is_not_taken_for_damage() {
 }
 
 /// Damages a value of a closed bitcask engine.
-fn spoil(directory: &Path, value: &[u8]) {
+fn make_unreadable(directory: &Path, value: &[u8]) {
     let segment = directory.join("0000001.log");
     let mut bytes = std::fs::read(&segment).unwrap();
     let place = bytes.windows(value.len()).position(|window| window == value).unwrap();
@@ -319,7 +319,7 @@ fn what_the_first_part_could_not_read_is_remembered_by_the_next() {
     (0..20).for_each(|number| put(&old, &format!("k{number}"), &[number; 300], 0));
     old.close().unwrap();
     drop(old);
-    spoil(&base.join("bitcask"), &[9; 300]);
+    make_unreadable(&base.join("bitcask"), &[9; 300]);
     let mut begun = begun(base, "bitcask", "innostore");
     // The process is killed after copying and before comparing.
     let killed = catch_unwind(AssertUnwindSafe(|| {
@@ -350,7 +350,7 @@ fn incarnation_after(damaged: bool) -> u64 {
     old.close().unwrap();
     drop(old);
     if damaged {
-        spoil(&base.join("fast"), &[9; 300]);
+        make_unreadable(&base.join("fast"), &[9; 300]);
     }
     let mut begun = begun(base, "fast", "fast");
     begun.copy(true, &mut |_| {}).unwrap();

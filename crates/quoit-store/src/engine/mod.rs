@@ -5,8 +5,8 @@
 //! caller passes the facts that an engine needs about a record in [`RecordMeta`].
 //!
 //! Engines are synchronous and are called on the thread that parsed the request. A call made with
-//! [`Access::NoWait`] never waits for a disk read: it returns `WouldBlock`, and the caller repeats the call
-//! with [`Access::Wait`] on a thread that is allowed to wait.
+//! [`IoMode::NoWait`] never waits for a disk read: it returns `WouldBlock`, and the caller repeats the call
+//! with [`IoMode::Wait`] on a thread that is allowed to wait.
 
 mod compared;
 mod maintenance;
@@ -22,13 +22,13 @@ pub use maintenance::{EngineStats, Maintenance, WriteFailure};
 pub(crate) use pages::listing_place;
 pub use pages::{DataLocation, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
 pub use point::{
-    Access, Applied, Before, Change, Decision, FRONT_BYTES, Fetch, LargeChange, PointAccess, Shown,
-    SizeBound, Ticket, joined_change,
+    Applied, BeforeImage, ChangeFn, Decision, FRONT_BYTES, Fetch, InPlaceRead, IoMode, LargeChange,
+    PointAccess, SizeBound, Ticket, joined_change,
 };
 pub use scan::ScanAccess;
 pub(crate) use transaction::Interruption;
-pub use transaction::{BatchWrite, Body, Interrupted, Transaction};
-pub use visit::{RecordPlace, RecordVisitor, RecordWalk, Visited};
+pub use transaction::{BatchWrite, Interrupted, Transaction, TransactionFn};
+pub use visit::{RecordPlace, RecordVisitor, RecordWalk, VisitedRecord};
 pub(crate) use visit::{visit_listed, visit_one};
 
 /// A storage engine. The module's documentation says which calls may wait for the disk.

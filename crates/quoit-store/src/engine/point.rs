@@ -1,6 +1,6 @@
 //! Access to one record, or to several records of one partition.
 
-use super::{BatchWrite, Body, Record, RecordAt, RecordMeta, RecordRef};
+use super::{BatchWrite, Record, RecordAt, RecordMeta, RecordRef, TransactionFn};
 use crate::error::StoreError;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 /// Permission of a call to wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum IoMode {
     /// Answer from memory and page cache, or return `WouldBlock`.
     NoWait,
     /// Wait for the disk.
@@ -22,18 +22,18 @@ pub enum Fetch {
     Missing,
     /// The record.
     Found(Record),
-    /// The record is only on disk: repeat the call with [`Access::Wait`].
+    /// The record is only on disk: repeat the call with [`IoMode::Wait`].
     WouldBlock,
 }
 
 /// Result of a read that shows the record in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shown {
+pub enum InPlaceRead {
     /// No record is stored under the key, or the record has expired.
     Missing,
     /// The function was called with the record.
     Found,
-    /// The record is only on disk: repeat the call with [`Access::Wait`].
+    /// The record is only on disk: repeat the call with [`IoMode::Wait`].
     WouldBlock,
 }
 
@@ -49,13 +49,13 @@ pub enum Decision {
     Remove,
 }
 
-/// Number of bytes of a value that [`Before::Front`] shows at least: enough for the clock and the
+/// Number of bytes of a value that [`BeforeImage::Front`] shows at least: enough for the clock and the
 /// description of most objects.
 pub const FRONT_BYTES: usize = 192;
 
 /// Part of the stored record that a change function wants to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Before {
+pub enum BeforeImage {
     /// The whole record, if one is stored.
     Read,
     /// Like `Read`, but the engine may show only the first bytes of a value that is longer than
@@ -79,7 +79,7 @@ pub enum SizeBound {
     AtMost(u64),
     /// No record is stored, or it is unreadable: reading it tells which.
     Unknown,
-    /// The size is only on disk: repeat the call with [`Access::Wait`].
+    /// The size is only on disk: repeat the call with [`IoMode::Wait`].
     WouldBlock,
 }
 
@@ -100,7 +100,7 @@ pub enum Applied {
     /// survives the death of the process at once; engines that gather writes before they hand them to the
     /// system need a moment for that, at most until the ticket is durable.
     Written(Ticket),
-    /// The stored record is only on disk: repeat the call with [`Access::Wait`]. The change function was
+    /// The stored record is only on disk: repeat the call with [`IoMode::Wait`]. The change function was
     /// not called.
     WouldBlock,
 }
@@ -108,11 +108,11 @@ pub enum Applied {
 /// A change function: gets the stored record unless it has expired, appends the new value to the buffer,
 /// and decides. It is called at most once for an update. The engine holds the record's stripe lock
 /// meanwhile, so the function must not call the engine.
-pub type Change<'f> = dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f;
+pub type ChangeFn<'f> = dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f;
 
 /// A change function for large values. The new value is what the function appends to the buffer, and then
 /// the bytes that it leaves in the second one, which an engine can write from there. Otherwise as
-/// [`Change`].
+/// [`ChangeFn`].
 pub type LargeChange<'f> =
     dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>, &mut Bytes) -> Decision + 'f;
 
@@ -133,7 +133,7 @@ pub fn joined_change<'f>(
 /// Reads and writes of records by name, and durability of writes.
 pub trait PointAccess: Send + Sync {
     /// Reads a record. At most one disk read.
-    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError>;
+    fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError>;
 
     /// Like [`PointAccess::get`], but shows the record to the function `look` instead of returning it: a
     /// small record is shown in a buffer that the thread reuses for its next read. `look` is called at most
@@ -141,9 +141,9 @@ pub trait PointAccess: Send + Sync {
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError>;
+    ) -> Result<InPlaceRead, StoreError>;
 
     /// Metadata of a record from the index. An engine with the whole index in memory reads the disk only to
     /// distinguish two keys with the same tag, and to learn when a record expires.
@@ -155,20 +155,20 @@ pub trait PointAccess: Send + Sync {
 
     /// An upper bound of the size of a stored record, found without reading its value. Costs a lookup in
     /// the index, or in the head of the record for engines that store heads.
-    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound;
+    fn size_bound(&self, at: &RecordAt<'_>, access: IoMode) -> SizeBound;
 
     /// Reads, decides and writes one record in one atomic step. A failed write leaves the record as it was.
     ///
     /// # Errors
     ///
     /// [`StoreError::Corrupt`] if the stored record is damaged and the change wants to see it. With
-    /// [`Before::Skip`] the change replaces a damaged record.
+    /// [`BeforeImage::Skip`] the change replaces a damaged record.
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError>;
 
     /// As [`PointAccess::update`], for a change whose new value may be large and is in a buffer that can be
@@ -176,8 +176,8 @@ pub trait PointAccess: Send + Sync {
     fn update_large(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         change: &mut LargeChange<'_>,
     ) -> Result<Applied, StoreError> {
         self.update(at, before, access, &mut joined_change(change))
@@ -195,8 +195,8 @@ pub trait PointAccess: Send + Sync {
     fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError>;
 
     /// Applies all writes or no write, also across a crash. May wait for the disk.

@@ -68,7 +68,7 @@ pub struct Interrupted(pub(crate) Interruption);
 impl Interrupted {
     /// For a body whose work is too long for a call that must not wait: the transaction returns
     /// [`Applied::WouldBlock`](super::Applied::WouldBlock). Use it only in a call with
-    /// [`Access::NoWait`](super::Access::NoWait).
+    /// [`IoMode::NoWait`](super::Access::NoWait).
     #[must_use]
     pub const fn needs_wait() -> Self {
         Self(Interruption::NeedsWait)
@@ -84,7 +84,7 @@ impl Interrupted {
 
 #[derive(Debug)]
 pub(crate) enum Interruption {
-    /// The body needs [`Access::Wait`](super::Access::Wait): a record is only on disk, or the work is long.
+    /// The body needs [`IoMode::Wait`](super::Access::Wait): a record is only on disk, or the work is long.
     NeedsWait,
     /// A record cannot be read.
     Failed(StoreError),
@@ -97,4 +97,4 @@ impl From<StoreError> for Interrupted {
 }
 
 /// Body of a transaction.
-pub type Body<'f> = dyn FnMut(&mut dyn Transaction) -> Result<(), Interrupted> + 'f;
+pub type TransactionFn<'f> = dyn FnMut(&mut dyn Transaction) -> Result<(), Interrupted> + 'f;

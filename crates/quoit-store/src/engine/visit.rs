@@ -1,6 +1,6 @@
 //! Walks that show the records of a range with their values.
 
-use super::{Access, KeyPage, KeyRange, RecordAt, RecordMeta, RecordRef, ScanAccess, Shown};
+use super::{InPlaceRead, IoMode, KeyPage, KeyRange, RecordAt, RecordMeta, RecordRef, ScanAccess};
 use crate::error::StoreError;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -17,7 +17,7 @@ pub struct RecordPlace {
 
 /// Outcome of reading a record that a visitor wants.
 #[derive(Clone, Copy, Debug)]
-pub enum Visited<'r> {
+pub enum VisitedRecord<'r> {
     /// The record.
     Found(&'r RecordRef<'r>),
     /// The record was removed or has expired since it was listed, or it is in another partition.
@@ -33,7 +33,7 @@ pub trait RecordVisitor {
     fn wants(&mut self, encoded: &[u8], meta: &RecordMeta) -> Option<RecordPlace>;
 
     /// Looks at a wanted record. The engine calls it once for each, in any order.
-    fn visit(&mut self, encoded: &[u8], record: Visited<'_>);
+    fn visit(&mut self, encoded: &[u8], record: VisitedRecord<'_>);
 }
 
 /// Bounds of one part of a walk over records.
@@ -62,14 +62,14 @@ pub(crate) fn visit_listed<E: ScanAccess + ?Sized>(
         let may_expire = meta.expires_at_secs != 0 && !meta.tombstone;
         let show = |at: &RecordAt<'_>, look: &mut dyn FnMut(&RecordRef<'_>)| {
             let mut is_over = false;
-            let shown = engine.show(at, Access::Wait, &mut |record| {
+            let shown = engine.show(at, IoMode::Wait, &mut |record| {
                 // This tombstone has replaced the record since the listing.
                 is_over = may_expire && record.meta.tombstone;
                 if !is_over {
                     look(record);
                 }
             })?;
-            Ok(if is_over { Shown::Missing } else { shown })
+            Ok(if is_over { InPlaceRead::Missing } else { shown })
         };
         shown_bytes += visit_one(show, encoded, at, visitor)?;
         if shown_bytes >= walk.bytes_max && place < last {
@@ -81,13 +81,13 @@ pub(crate) fn visit_listed<E: ScanAccess + ?Sized>(
 
 /// Shows a visitor one record by its name. Returns the size of its value in bytes.
 pub(crate) fn visit_one(
-    show: impl Fn(&RecordAt<'_>, &mut dyn FnMut(&RecordRef<'_>)) -> Result<Shown, StoreError>,
+    show: impl Fn(&RecordAt<'_>, &mut dyn FnMut(&RecordRef<'_>)) -> Result<InPlaceRead, StoreError>,
     encoded: &[u8],
     place: RecordPlace,
     visitor: &mut dyn RecordVisitor,
 ) -> Result<u64, StoreError> {
     let Ok(key) = KeyRef::decode(encoded) else {
-        visitor.visit(encoded, Visited::Damaged);
+        visitor.visit(encoded, VisitedRecord::Damaged);
         return Ok(0);
     };
     let mut shown_bytes = 0;
@@ -95,12 +95,14 @@ pub(crate) fn visit_one(
     let at = RecordAt { key, encoded, identity, partition };
     let shown = show(&at, &mut |record| {
         shown_bytes = record.value.len() as u64;
-        visitor.visit(encoded, Visited::Found(record));
+        visitor.visit(encoded, VisitedRecord::Found(record));
     });
     match shown {
-        Ok(Shown::Found) => {}
-        Ok(Shown::Missing | Shown::WouldBlock) => visitor.visit(encoded, Visited::Missing),
-        Err(StoreError::Corrupt { .. }) => visitor.visit(encoded, Visited::Damaged),
+        Ok(InPlaceRead::Found) => {}
+        Ok(InPlaceRead::Missing | InPlaceRead::WouldBlock) => {
+            visitor.visit(encoded, VisitedRecord::Missing)
+        }
+        Err(StoreError::Corrupt { .. }) => visitor.visit(encoded, VisitedRecord::Damaged),
         Err(fault) => return Err(fault),
     }
     Ok(shown_bytes)

@@ -8,7 +8,7 @@ use super::page::{
     EntryAt, EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
 };
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
-use super::sums::Tally;
+use super::summary::Tally;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_number::{low_u8, low_u32};
 use quoit_planted::planted;

@@ -22,7 +22,7 @@ mod page;
 mod partition;
 mod ranges;
 mod slab;
-mod sums;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -31,4 +31,4 @@ pub use entry::{ENTRY_BYTES, IndexEntry, Location, SizeClass};
 pub use iter::{Candidates, Iter};
 pub use load::RunError;
 pub use partition::PartitionIndex;
-pub(crate) use sums::{RecordContribution, Sums};
+pub(crate) use summary::{PartitionSummary, RecordContribution};

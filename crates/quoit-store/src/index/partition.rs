@@ -5,7 +5,7 @@ use super::group::{GROUP_PAGES_MAX, Group, GroupPlace, MERGE_ENTRIES_MAX};
 use super::iter::{Candidates, Iter};
 use super::page::{EntryBytes, PAGE_ENTRIES};
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
-use super::sums::{RecordContribution, Sums, Tally};
+use super::summary::{PartitionSummary, RecordContribution, Tally};
 use crate::compare::Digests;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_number::index;
@@ -38,7 +38,7 @@ pub struct PartitionIndex {
     directory_bits: u32,
     groups: Vec<Group>,
     slab: Slab,
-    sums: Sums,
+    sums: PartitionSummary,
 }
 
 impl Default for PartitionIndex {
@@ -56,7 +56,7 @@ impl PartitionIndex {
             directory_bits: 0,
             groups: vec![Group::new(Tag::MIN, 0)],
             slab: Slab::default(),
-            sums: Sums::default(),
+            sums: PartitionSummary::default(),
         }
     }
 
@@ -232,7 +232,7 @@ impl PartitionIndex {
         self.sums.entry_count = run.len() as u64;
         self.slab.reserve(run.len().div_ceil(PAGE_ENTRIES));
         let tally = self.fill_group(0, run);
-        self.sums = Sums::of(run, &tally);
+        self.sums = PartitionSummary::of(run, &tally);
         self.debug_check_all();
     }
 

@@ -4,13 +4,13 @@ use super::indexes::MemoryIndexes;
 use super::listing::{list_keys, live_keys};
 use super::stripe::{Bounds, MemoryStripe, cost_bytes};
 use super::transact::{Done, OpenTransaction};
-use crate::buckets::{BucketList, Keys, Witness};
+use crate::buckets::{BucketList, Keys, KnownKey};
 use crate::compare::{Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Decision,
-    EngineStats, Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance,
-    PointAccess, Record, RecordAt, RecordMeta, RecordPage, RecordRef, ScanAccess, Shown, SizeBound,
-    Ticket, listing_place,
+    Applied, BatchWrite, BeforeImage, ChangeFn, Compare, DataLocation, Decision, EngineStats,
+    Fetch, InPlaceRead, IndexPage, Interrupted, Interruption, IoMode, KeyPage, KeyRange,
+    Maintenance, PointAccess, Record, RecordAt, RecordMeta, RecordPage, RecordRef, ScanAccess,
+    SizeBound, Ticket, TransactionFn, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -126,7 +126,7 @@ fn fitted(value: Vec<u8>) -> Bytes {
 }
 
 impl PointAccess for MemoryEngine {
-    fn get(&self, at: &RecordAt<'_>, _: Access) -> Result<Fetch, StoreError> {
+    fn get(&self, at: &RecordAt<'_>, _: IoMode) -> Result<Fetch, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
         let found = stripe.get(at, self.clock.unix_secs());
         let Some(record) = found.map(Cow::into_owned) else { return Ok(Fetch::Missing) };
@@ -137,16 +137,16 @@ impl PointAccess for MemoryEngine {
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         Ok(match self.get(at, access)? {
-            Fetch::Missing => Shown::Missing,
+            Fetch::Missing => InPlaceRead::Missing,
             Fetch::Found(record) => {
                 look(&RecordRef::shared(&record));
-                Shown::Found
+                InPlaceRead::Found
             }
-            Fetch::WouldBlock => Shown::WouldBlock,
+            Fetch::WouldBlock => InPlaceRead::WouldBlock,
         })
     }
 
@@ -160,7 +160,7 @@ impl PointAccess for MemoryEngine {
         Ok(Some(meta))
     }
 
-    fn size_bound(&self, at: &RecordAt<'_>, _: Access) -> SizeBound {
+    fn size_bound(&self, at: &RecordAt<'_>, _: IoMode) -> SizeBound {
         let Ok(stripe) = self.stripe(at.partition) else { return SizeBound::Unknown };
         let record = stripe.get(at, self.clock.unix_secs());
         SizeBound::of(record.map(|record| record.value.len() as u64))
@@ -169,16 +169,16 @@ impl PointAccess for MemoryEngine {
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        _: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        _: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
         let now_secs = self.clock.unix_secs();
         stripe.end(at.identity, at.encoded, now_secs);
         let record = match before {
-            Before::Read | Before::Front => stripe.get(at, now_secs),
-            Before::Skip => None,
+            BeforeImage::Read | BeforeImage::Front => stripe.get(at, now_secs),
+            BeforeImage::Skip => None,
         };
         let mut value = Vec::new();
         let record = record.as_deref().map(RecordRef::shared);
@@ -200,8 +200,8 @@ impl PointAccess for MemoryEngine {
     fn transact(
         &self,
         partition: Partition,
-        _: Access,
-        body: &mut Body<'_>,
+        _: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         let mut stripe = self.stripe(partition)?;
         let now_secs = self.clock.unix_secs();
@@ -366,7 +366,7 @@ impl Maintenance for MemoryEngine {
 }
 
 impl Keys for MemoryEngine {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         let stripe = self.stripe(witness.partition)?;
         // This lookup does not count as use, so it does not keep the record from being evicted.
         let known = witness.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));
@@ -378,7 +378,7 @@ impl Keys for MemoryEngine {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError> {
+    ) -> Result<Vec<KnownKey>, StoreError> {
         Ok(live_keys(&self.stripes, range, after, limit, self.clock.unix_secs()))
     }
 }

@@ -1,7 +1,7 @@
 //! Listings of the keys and buckets of all partitions, in order.
 
 use super::stripe::{MemoryStripe, RecordName, key_of, name_of};
-use crate::buckets::Witness;
+use crate::buckets::KnownKey;
 use crate::engine::{DataLocation, KeyPage, KeyRange, RecordMeta};
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
@@ -114,7 +114,7 @@ pub(super) fn live_keys(
     after: Option<BucketRef<'_>>,
     limit: usize,
     now_secs: u64,
-) -> Vec<Witness> {
+) -> Vec<KnownKey> {
     let mut from = name_of(range_start(range));
     if let Some(after) = after {
         from = from.max(first_name_after(after));
@@ -134,7 +134,7 @@ pub(super) fn live_keys(
         let bucket = key_of(&name).bucket;
         let live = (0..).map(Partition).zip(stripes).find_map(|(partition, stripe)| {
             let (encoded, identity) = stripe.lock().live_key(bucket, now_secs)?;
-            Some(Witness { encoded, identity, partition, place: DataLocation::default() })
+            Some(KnownKey { encoded, identity, partition, place: DataLocation::default() })
         });
         found.extend(live);
         from = first_name_after(bucket);

@@ -5,7 +5,7 @@ use crate::buckets::BucketList;
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
 use crate::engine::{DataLocation, Record, RecordAt, RecordMeta};
 use crate::expired::after_expiry;
-use crate::index::{RecordContribution, Sums, Tag};
+use crate::index::{PartitionSummary, RecordContribution, Tag};
 use crate::index_page::places_of;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -131,7 +131,7 @@ pub(super) struct MemoryStripe {
     /// Records that expire, by time.
     ends: BTreeSet<(u32, Identity, Bytes)>,
     bytes: u64,
-    sums: Sums,
+    sums: PartitionSummary,
 }
 
 impl MemoryStripe {
@@ -152,7 +152,7 @@ impl MemoryStripe {
             next_use: 0,
             ends: BTreeSet::new(),
             bytes: 0,
-            sums: Sums::default(),
+            sums: PartitionSummary::default(),
         }
     }
 
@@ -160,7 +160,7 @@ impl MemoryStripe {
         self.bytes
     }
 
-    pub(super) fn sums(&self) -> &Sums {
+    pub(super) fn sums(&self) -> &PartitionSummary {
         &self.sums
     }
 

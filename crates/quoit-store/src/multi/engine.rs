@@ -7,10 +7,10 @@ use super::routes::{NamedEngines, Routes, bucket_of};
 use super::tickets::{self, Tickets};
 use super::transact::{Probe, SingleEngineTransaction};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, Engine, EngineStats,
-    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, LargeChange, Maintenance,
-    PointAccess, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk,
-    ScanAccess, Shown, SizeBound, Ticket, Verified, visit_listed,
+    Applied, BatchWrite, BeforeImage, ChangeFn, Compare, DataLocation, Engine, EngineStats, Fetch,
+    InPlaceRead, IndexPage, Interrupted, Interruption, IoMode, KeyPage, KeyRange, LargeChange,
+    Maintenance, PointAccess, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor,
+    RecordWalk, ScanAccess, SizeBound, Ticket, TransactionFn, Verified, visit_listed,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -128,7 +128,7 @@ impl MultiEngine {
 }
 
 impl PointAccess for MultiEngine {
-    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         let routes = self.routes();
         self.engine(routes.of_key(at.key)).get(at, access)
     }
@@ -136,9 +136,9 @@ impl PointAccess for MultiEngine {
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         let routes = self.routes();
         self.engine(routes.of_key(at.key)).show(at, access, look)
     }
@@ -148,7 +148,7 @@ impl PointAccess for MultiEngine {
         self.engine(routes.of_key(at.key)).head(at)
     }
 
-    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+    fn size_bound(&self, at: &RecordAt<'_>, access: IoMode) -> SizeBound {
         let routes = self.routes();
         self.engine(routes.of_key(at.key)).size_bound(at, access)
     }
@@ -156,9 +156,9 @@ impl PointAccess for MultiEngine {
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         let routes = self.routes();
         let place = routes.of_key(at.key);
@@ -169,8 +169,8 @@ impl PointAccess for MultiEngine {
     fn update_large(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
+        before: BeforeImage,
+        access: IoMode,
         change: &mut LargeChange<'_>,
     ) -> Result<Applied, StoreError> {
         let routes = self.routes();
@@ -182,8 +182,8 @@ impl PointAccess for MultiEngine {
     fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         let routes = self.routes();
         let mut probe = Probe { routes: &routes, partition, found: None };

@@ -36,7 +36,7 @@ impl Space {
 }
 
 /// Receives the entries of a scan in ascending order, until it returns `Break`.
-pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+pub(crate) type VisitFn<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// Statistics of an ordered store.
 #[derive(Clone, Copy, Default, Debug)]
@@ -67,7 +67,7 @@ pub(crate) trait OrderedStore: Send + Sync {
     }
 
     /// Shows the entries from a key on.
-    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
+    fn scan(&self, space: Space, from: &[u8], visit: &mut VisitFn<'_>) -> Result<(), StoreError>;
 
     /// Makes all writes of a batch or none, also across a crash. They survive the death of the process.
     /// Called by one thread at a time.
@@ -106,12 +106,12 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// # Errors
     ///
     /// An error loses nothing, and the same call may succeed later.
-    fn mend(&self) -> Result<bool, StoreError> {
+    fn repair(&self) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// True if [`OrderedStore::mend`] may ever repair something.
-    fn can_mend(&self) -> bool {
+    /// True if [`OrderedStore::repair`] may ever repair something.
+    fn can_repair(&self) -> bool {
         false
     }
 
@@ -127,7 +127,7 @@ pub(crate) trait OrderedStore: Send + Sync {
         error
     }
 
-    /// The damage after which writes have failed permanently, once [`OrderedStore::mend`] has located it.
+    /// The damage after which writes have failed permanently, once [`OrderedStore::repair`] has located it.
     fn known_damage(&self) -> Option<StoreError> {
         None
     }

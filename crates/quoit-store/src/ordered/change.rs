@@ -8,8 +8,8 @@ use super::store::StoreShared;
 use super::tallies::{RecordChange, SpaceWrites};
 use super::value::{ValueHead, encode_meta, record_value};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, DataLocation, Decision, Interrupted, Interruption,
-    Record, RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
+    Applied, BatchWrite, BeforeImage, DataLocation, Decision, Interrupted, Interruption, IoMode,
+    Record, RecordAt, RecordMeta, RecordRef, Ticket, Transaction, TransactionFn,
 };
 use crate::error::StoreError;
 use crate::expired::after_expiry;
@@ -35,14 +35,14 @@ impl StoreShared {
     pub(super) fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut crate::engine::Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut crate::engine::ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         let Some(_changing) = self.begin_change(at.partition, access)? else {
             return Ok(Applied::WouldBlock);
         };
-        let (former, shown) = if before == Before::Skip {
+        let (former, shown) = if before == BeforeImage::Skip {
             let Some(former) = self.former(at, access)? else {
                 return Ok(Applied::WouldBlock);
             };
@@ -80,8 +80,8 @@ impl StoreShared {
     pub(super) fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         let Some(_changing) = self.begin_change(partition, access)? else {
             return Ok(Applied::WouldBlock);
@@ -121,7 +121,7 @@ impl StoreShared {
         let mut changing: BTreeMap<Partition, Option<MutexGuard<'_, ()>>> =
             writes.iter().map(|write| (at_of(write), None)).collect();
         for (partition, guard) in &mut changing {
-            *guard = self.begin_change(*partition, Access::Wait)?;
+            *guard = self.begin_change(*partition, IoMode::Wait)?;
         }
         // Only the last write of each record counts.
         let mut last: BTreeMap<(Partition, &[u8]), RecordWrite<'_>> = BTreeMap::new();
@@ -130,7 +130,7 @@ impl StoreShared {
                 BatchWrite::Put { at, meta, value } => (*at, Some((*meta, *value))),
                 BatchWrite::Remove { at } => (*at, None),
             };
-            let former = self.former(&at, Access::Wait)?.unwrap_or_default();
+            let former = self.former(&at, IoMode::Wait)?.unwrap_or_default();
             last.insert((at.partition, at.encoded), RecordWrite { at, former, after });
         }
         let writes: Vec<RecordWrite<'_>> = last.into_values().collect();
@@ -151,7 +151,7 @@ impl StoreShared {
     }
 
     pub(super) fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
-        let _changing = self.begin_change(partition, Access::Wait)?;
+        let _changing = self.begin_change(partition, IoMode::Wait)?;
         let state = self.partition(partition);
         let mut tallies = state.tallies.write();
         let mut stored = SpaceWrites::new();
@@ -171,7 +171,7 @@ impl StoreShared {
     /// Reclaims the space of an expired record, replacing it by its tombstone if there is one. The caller
     /// holds its partition.
     pub(super) fn end_expired(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        let FoundRecord::Present(record) = self.find(at, RecordPart::Whole, Access::Wait)? else {
+        let FoundRecord::Present(record) = self.find(at, RecordPart::Whole, IoMode::Wait)? else {
             return self.discard(at);
         };
         let former = self.former_of(at, &record);
@@ -183,7 +183,7 @@ impl StoreShared {
 
     /// Removes a record, whatever its state. The caller holds its partition.
     pub(super) fn discard(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        let former = self.former(at, Access::Wait)?.unwrap_or_default();
+        let former = self.former(at, IoMode::Wait)?.unwrap_or_default();
         let write = RecordWrite { at: *at, former, after: None };
         self.write(at.partition, &[write]).map(drop)
     }
@@ -193,20 +193,20 @@ impl StoreShared {
     pub(super) fn begin_change(
         &self,
         partition: Partition,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<MutexGuard<'_, ()>>, StoreError> {
         self.check_open()?;
         self.committer.check()?;
         if self.overlay.waiting_bytes() > self.settings.waiting_bytes_max {
-            if access == Access::NoWait {
+            if access == IoMode::NoWait {
                 return Ok(None);
             }
             self.flush()?;
         }
         let changing = &self.partition(partition).changing;
         let held = match access {
-            Access::NoWait => changing.try_lock(),
-            Access::Wait => Some(changing.lock()),
+            IoMode::NoWait => changing.try_lock(),
+            IoMode::Wait => Some(changing.lock()),
         };
         // Closing waits for calls that hold a partition. A call that gets the lock later must see that the
         // store is closed.
@@ -330,7 +330,7 @@ fn new_places(writes: &[RecordWrite<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreErro
 struct OrderedTransaction<'s> {
     store: &'s StoreShared,
     partition: Partition,
-    access: Access,
+    access: IoMode,
     writes: ByRecord<Staged>,
 }
 

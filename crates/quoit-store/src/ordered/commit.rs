@@ -5,7 +5,7 @@ use crate::durability::Durability;
 use crate::engine::{Ticket, WriteFailure};
 use crate::error::StoreError;
 use parking_lot::Mutex;
-use quoit_seam::{Next, Pace, Worker, WorkerHandle};
+use quoit_seam::{NextStep, Pace, Worker, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -281,7 +281,7 @@ impl StoreShared {
 pub(super) struct Writer(pub(super) Arc<StoreShared>);
 
 impl Worker for Writer {
-    fn step(&self, _: &dyn Pace) -> Next {
+    fn step(&self, _: &dyn Pace) -> NextStep {
         let store = &*self.0;
         let somebody_waits = || !store.committer.waiting.lock().waiters.is_empty();
         let moved = match store.flush() {
@@ -292,11 +292,11 @@ impl Worker for Writer {
             store.upkeep.get().inspect(|worker| worker.wake());
         }
         match moved {
-            Ok(()) if somebody_waits() || store.overlay.waiting_bytes() > 0 => Next::Again,
-            Ok(()) => store.sync_due_us().map_or(Next::WhenWoken, Next::AfterUs),
-            Err(StoreError::Overloaded) => Next::AfterUs(BEHIND_PAUSE_US),
-            Err(error) if is_passing(&error) => Next::AfterUs(FULL_PAUSE_US),
-            Err(_) => Next::WhenWoken,
+            Ok(()) if somebody_waits() || store.overlay.waiting_bytes() > 0 => NextStep::Again,
+            Ok(()) => store.sync_due_us().map_or(NextStep::WhenWoken, NextStep::AfterUs),
+            Err(StoreError::Overloaded) => NextStep::AfterUs(BEHIND_PAUSE_US),
+            Err(error) if is_passing(&error) => NextStep::AfterUs(FULL_PAUSE_US),
+            Err(_) => NextStep::WhenWoken,
         }
     }
 }

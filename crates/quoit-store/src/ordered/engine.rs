@@ -3,16 +3,17 @@
 use super::backend::OrderedStore;
 use super::commit::Writer;
 use super::lsm::{LsmSettings, LsmStore};
-use super::mend;
+use super::maintenance::{MaintenanceWorker, Release};
 use super::open::{EngineKind, OrderedReport, StoreOpening, write_mark};
+use super::repair;
 use super::settings::OrderedSettings;
 use super::store::StoreShared;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
-use super::upkeep::{Release, Upkeep};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataLocation, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPage,
-    RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown, SizeBound, Ticket, Verified,
+    Applied, BatchWrite, BeforeImage, ChangeFn, Compare, DataLocation, EngineStats, Fetch,
+    InPlaceRead, IndexPage, IoMode, KeyPage, KeyRange, Maintenance, PointAccess, RecordAt,
+    RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess, SizeBound, Ticket,
+    TransactionFn, Verified,
 };
 use crate::error::StoreError;
 use crate::identity::StoreIdentity;
@@ -94,7 +95,7 @@ impl OrderedEngine {
         let trees = directory.join(LSM_DIRECTORY);
         let open = |opening: &mut StoreOpening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
             let of_room = RealDisk::open(directory)?;
-            let room = Box::new(move || of_room.room_bytes());
+            let room = Box::new(move || of_room.available_bytes());
             Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room, opening)?))
         };
         let kind = EngineKind { name, bodies_apart, open: &open };
@@ -115,9 +116,9 @@ impl OrderedEngine {
     ) -> Result<(Self, OrderedReport), StoreError> {
         let open = |opening: &mut StoreOpening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
             let tree = TreeStore::open(Arc::clone(disk), ENGINE_FILE, of_tree)?;
-            if let Some(reason) = mend::lost(&**disk)? {
+            if let Some(reason) = repair::lost(&**disk)? {
                 opening.note_loss(reason)?;
-                mend::forget_lost(&**disk)?;
+                repair::forget_lost(&**disk)?;
             }
             Ok(Box::new(tree))
         };
@@ -136,7 +137,8 @@ impl OrderedEngine {
         let store = Arc::new(store);
         let write = execution.start(WRITE_WORKER, Arc::new(Writer(Arc::clone(&store))));
         store.committer.attach(Arc::clone(&write));
-        let upkeep = execution.start(UPKEEP_WORKER, Arc::new(Upkeep(Arc::clone(&store))));
+        let upkeep =
+            execution.start(UPKEEP_WORKER, Arc::new(MaintenanceWorker(Arc::clone(&store))));
         let is_first = store.upkeep.set(Arc::clone(&upkeep)).is_ok();
         assert!(is_first, "workers are started once");
         let release = execution.start(RELEASE_WORKER, Arc::new(Release(Arc::clone(&store))));
@@ -168,23 +170,23 @@ impl Drop for OrderedEngine {
 }
 
 impl PointAccess for OrderedEngine {
-    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         self.store.get(at, access)
     }
 
     fn show(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
+    ) -> Result<InPlaceRead, StoreError> {
         Ok(match self.store.get(at, access)? {
-            Fetch::Missing => Shown::Missing,
+            Fetch::Missing => InPlaceRead::Missing,
             Fetch::Found(record) => {
                 look(&RecordRef::shared(&record));
-                Shown::Found
+                InPlaceRead::Found
             }
-            Fetch::WouldBlock => Shown::WouldBlock,
+            Fetch::WouldBlock => InPlaceRead::WouldBlock,
         })
     }
 
@@ -192,16 +194,16 @@ impl PointAccess for OrderedEngine {
         self.store.head(at)
     }
 
-    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+    fn size_bound(&self, at: &RecordAt<'_>, access: IoMode) -> SizeBound {
         self.store.size_bound(at, access)
     }
 
     fn update(
         &self,
         at: &RecordAt<'_>,
-        before: Before,
-        access: Access,
-        change: &mut Change<'_>,
+        before: BeforeImage,
+        access: IoMode,
+        change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.update(at, before, access, change)
     }
@@ -209,8 +211,8 @@ impl PointAccess for OrderedEngine {
     fn transact(
         &self,
         partition: Partition,
-        access: Access,
-        body: &mut Body<'_>,
+        access: IoMode,
+        body: &mut TransactionFn<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.transact(partition, access, body)
     }

@@ -6,7 +6,7 @@ use super::overlay::Range;
 use super::point::{FoundRecord, RecordPart};
 use super::store::StoreShared;
 use super::tallies::SpaceWrites;
-use crate::engine::{Access, IndexPage, Record, RecordAt, RecordMeta};
+use crate::engine::{IndexPage, IoMode, Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::index_page::{IndexPageBuilder, places_of};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ impl StoreShared {
     pub(super) fn former(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<ReplacedRecord>, StoreError> {
         match self.find(at, RecordPart::Head, access)? {
             FoundRecord::WouldBlock => Ok(None),
@@ -64,13 +64,13 @@ impl StoreShared {
     fn damaged_former(
         &self,
         at: &RecordAt<'_>,
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<ReplacedRecord>, StoreError> {
         let meta = self.known_by_name(at);
         if meta.is_some_and(|meta| !meta.indexed) {
             return Ok(Some(ReplacedRecord { meta, places: Vec::new() }));
         }
-        if access == Access::NoWait {
+        if access == IoMode::NoWait {
             return Ok(None);
         }
         let (mut next, end) = bucket_span(at.key.bucket);
@@ -127,7 +127,7 @@ impl StoreShared {
         if span.is_empty() {
             return Ok(page.into_page());
         }
-        if self.overlay.backend.can_mend() {
+        if self.overlay.backend.can_repair() {
             self.check_unread(partitions)?;
         }
         let mut from = Bytes::copy_from_slice(span.from());
@@ -206,11 +206,11 @@ impl StoreShared {
         }
         let Ok(key) = KeyRef::decode(encoded) else { return Ok(false) };
         let at = RecordAt { key, encoded, identity, partition };
-        if matches!(self.find_in_passing(&at)?, FoundRecord::Damaged(_)) {
+        if matches!(self.find_uncached(&at)?, FoundRecord::Damaged(_)) {
             return Ok(true);
         }
         // While the store can't write, as with a full disk, the mark stays: queries need no write.
-        if let Ok(_changing) = self.begin_change(partition, Access::Wait) {
+        if let Ok(_changing) = self.begin_change(partition, IoMode::Wait) {
             self.submit(vec![(Space::Side, mark.clone(), None)]);
         }
         Ok(false)

@@ -8,7 +8,7 @@ use super::overlay::Range;
 use super::point::FoundRecord;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead, read_meta};
-use crate::buckets::{Keys, Witness};
+use crate::buckets::{Keys, KnownKey};
 use crate::engine::{
     DataLocation, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
@@ -186,7 +186,7 @@ impl StoreShared {
             return Ok(Err(IsDamaged));
         };
         let at = RecordAt { key, encoded, identity, partition };
-        Ok(match self.find_in_passing(&at)? {
+        Ok(match self.find_uncached(&at)? {
             FoundRecord::Present(record) => Ok(self.shown(record)),
             FoundRecord::Damaged(_) => Err(IsDamaged),
             FoundRecord::Absent | FoundRecord::WouldBlock => Ok(None),
@@ -243,7 +243,7 @@ impl StoreShared {
 }
 
 impl Keys for StoreShared {
-    fn live_place(&self, witness: &Witness) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         let epoch = self.partition(witness.partition).epoch();
         let name = witness.at(|at| name_key(at.key, at.partition, epoch));
         let Some(stored) = self.overlay.get(Space::Names, &name)? else { return Ok(None) };
@@ -256,7 +256,7 @@ impl Keys for StoreShared {
         range: KeyRange<'_>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<Witness>, StoreError> {
+    ) -> Result<Vec<KnownKey>, StoreError> {
         let mut from = names_from(range_start(range));
         if let Some(after) = after {
             from = from.max(names_after_bucket(after));
@@ -280,7 +280,7 @@ impl Keys for StoreShared {
             }
             if let Some(name) = first {
                 from = names_after_bucket(name.key().bucket);
-                found.push(witness_of(name.key(), name.partition));
+                found.push(known_key_of(name.key(), name.partition));
                 look = FIRST_LOOK;
             } else if let Some(next) = scanned.next {
                 from = next.to_vec();
@@ -294,10 +294,10 @@ impl Keys for StoreShared {
 }
 
 /// The address of a record, by its name.
-pub(super) fn witness_of(key: KeyRef<'_>, partition: Partition) -> Witness {
+pub(super) fn known_key_of(key: KeyRef<'_>, partition: Partition) -> KnownKey {
     let encoded = Bytes::copy_from_slice(&key.encoded());
     // Names are stored without the identity. It does not depend on the placement rule, and `live_place`
     // finds the record by its name.
     let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
-    Witness { encoded, identity, partition, place: DataLocation::default() }
+    KnownKey { encoded, identity, partition, place: DataLocation::default() }
 }

@@ -25,25 +25,26 @@
 //!
 //! `docs/design/ordered-engines.md` gives the reasons.
 
-mod agree;
 mod backend;
 mod cache;
 mod change;
 mod commit;
 mod compare;
+mod derived_data;
 mod engine;
 mod files;
-mod half_made;
 mod indexes;
+mod interrupted_creation;
 mod journal;
 mod keys;
 mod list;
 mod lsm;
-mod mend;
+mod maintenance;
 mod open;
 mod overlay;
 mod point;
 mod rebuild;
+mod repair;
 mod retired;
 mod salvage;
 mod settings;
@@ -52,12 +53,11 @@ mod tallies;
 #[cfg(test)]
 mod test_store;
 mod tree;
-mod upkeep;
 mod value;
 mod verify;
 mod visit;
 
-pub(crate) use backend::{OrderedStore, Space, StoreStatistics, Visit};
+pub(crate) use backend::{OrderedStore, Space, StoreStatistics, VisitFn};
 pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;
@@ -65,4 +65,4 @@ pub(crate) use overlay::{Overlay, PendingWrites, Range};
 pub use salvage::{RecordFate, SalvageEvent, Salvaged, UnreadableRange, salvage};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;
-pub(crate) use tree::{TreeFile, TreeStore, sums_name};
+pub(crate) use tree::{TreeFile, TreeStore, checksum_file_name};

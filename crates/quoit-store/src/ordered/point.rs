@@ -4,7 +4,7 @@ use super::backend::Space;
 use super::keys::name_key;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead, read_meta};
-use crate::engine::{Access, Fetch, Record, RecordAt, RecordMeta, SizeBound};
+use crate::engine::{Fetch, IoMode, Record, RecordAt, RecordMeta, SizeBound};
 use crate::error::StoreError;
 use crate::index::Tag;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub(super) enum FoundRecord {
 }
 
 impl StoreShared {
-    pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+    pub(super) fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         self.check_open()?;
         match self.find(at, RecordPart::Whole, access)? {
             FoundRecord::Absent => Ok(Fetch::Missing),
@@ -42,9 +42,9 @@ impl StoreShared {
 
     pub(super) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         self.check_open()?;
-        match self.find(at, RecordPart::Head, Access::Wait)? {
+        match self.find(at, RecordPart::Head, IoMode::Wait)? {
             FoundRecord::Present(record) if self.is_expired(&record.meta) => {
-                match self.get(at, Access::Wait)? {
+                match self.get(at, IoMode::Wait)? {
                     Fetch::Found(record) => Ok(Some(record.meta)),
                     Fetch::Missing | Fetch::WouldBlock => Ok(None),
                 }
@@ -56,7 +56,7 @@ impl StoreShared {
     }
 
     /// The size of a record, according to its head.
-    pub(super) fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+    pub(super) fn size_bound(&self, at: &RecordAt<'_>, access: IoMode) -> SizeBound {
         let key = self.key_of(at);
         if let Some(record) = self.cache.as_ref().and_then(|cache| cache.peek(&key)) {
             return SizeBound::AtMost(record.value.len() as u64);
@@ -75,14 +75,14 @@ impl StoreShared {
         &self,
         at: &RecordAt<'_>,
         part: RecordPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<FoundRecord, StoreError> {
         self.unless_damaged(self.look(&self.key_of(at), part, access))
     }
 
     /// Looks up a whole record for a walk over many records. Does not cache it.
-    pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<FoundRecord, StoreError> {
-        let found = self.unless_damaged(self.look_in_passing(&self.key_of(at)));
+    pub(super) fn find_uncached(&self, at: &RecordAt<'_>) -> Result<FoundRecord, StoreError> {
+        let found = self.unless_damaged(self.look_up_uncached(&self.key_of(at)));
         if let Ok(FoundRecord::Damaged(_)) = &found {
             self.found_damage.note(at.partition, Tag::of(at.identity));
         }
@@ -107,9 +107,9 @@ impl StoreShared {
         &self,
         key: &[u8],
         part: RecordPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<FoundRecord, StoreError> {
-        let Some(cache) = &self.cache else { return self.look_stored(key, part, access) };
+        let Some(cache) = &self.cache else { return self.look_up_stored(key, part, access) };
         match (cache.get(key), part) {
             (Some(record), RecordPart::Whole) => return Ok(FoundRecord::Present(record)),
             (Some(record), RecordPart::Head) => {
@@ -117,11 +117,11 @@ impl StoreShared {
             }
             (None, _) => {}
         }
-        if part == RecordPart::Head || access == Access::NoWait {
-            return self.look_stored(key, part, access);
+        if part == RecordPart::Head || access == IoMode::NoWait {
+            return self.look_up_stored(key, part, access);
         }
         let seen = cache.begin_read(key);
-        let found = self.look_stored(key, part, access)?;
+        let found = self.look_up_stored(key, part, access)?;
         if let FoundRecord::Present(record) = &found {
             cache.keep(key, seen, record);
         }
@@ -129,19 +129,19 @@ impl StoreShared {
     }
 
     /// Looks up a whole record by its key, of any epoch. Does not cache it.
-    pub(super) fn look_in_passing(&self, key: &[u8]) -> Result<FoundRecord, StoreError> {
+    pub(super) fn look_up_uncached(&self, key: &[u8]) -> Result<FoundRecord, StoreError> {
         match self.cache.as_ref().and_then(|cache| cache.peek(key)) {
             Some(record) => Ok(FoundRecord::Present(record)),
-            None => self.look_stored(key, RecordPart::Whole, Access::Wait),
+            None => self.look_up_stored(key, RecordPart::Whole, IoMode::Wait),
         }
     }
 
     /// Looks up a record in the batches and the store.
-    fn look_stored(
+    fn look_up_stored(
         &self,
         key: &[u8],
         part: RecordPart,
-        access: Access,
+        access: IoMode,
     ) -> Result<FoundRecord, StoreError> {
         let mut last = None;
         loop {
@@ -175,12 +175,12 @@ impl StoreShared {
         &self,
         space: Space,
         key: &[u8],
-        access: Access,
+        access: IoMode,
     ) -> Result<Option<Option<Bytes>>, StoreError> {
         match (self.overlay.waiting(space, key), access) {
             (Some(waiting), _) => Ok(Some(waiting)),
-            (None, Access::NoWait) => Ok(None),
-            (None, Access::Wait) => self.overlay.get(space, key).map(Some),
+            (None, IoMode::NoWait) => Ok(None),
+            (None, IoMode::Wait) => self.overlay.get(space, key).map(Some),
         }
     }
 

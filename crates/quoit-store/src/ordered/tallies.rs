@@ -8,7 +8,7 @@ use super::backend::Space;
 use super::keys::{hour_key, tally_key};
 use crate::compare::{Leaf, compared_digest};
 use crate::engine::RecordMeta;
-use crate::index::{RecordContribution, Sums, TAG_BITS, Tag};
+use crate::index::{PartitionSummary, RecordContribution, TAG_BITS, Tag};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_number::low_u16;
@@ -108,7 +108,7 @@ pub(super) type SpaceWrites = Vec<(Space, Bytes, Option<Bytes>)>;
 pub(super) struct Tallies {
     partition: Partition,
     bucket_bits: u32,
-    sums: Sums,
+    sums: PartitionSummary,
     buckets: BTreeMap<u16, Bucket>,
 }
 
@@ -116,10 +116,10 @@ impl Tallies {
     pub(super) fn new(partition: Partition, ring_size: RingSize) -> Self {
         let bucket_bits = NODE_BUCKET_BITS - u32::from(ring_size.get()).ilog2();
         let bucket_bits = bucket_bits.min(BUCKET_BITS_MAX);
-        Self { partition, bucket_bits, sums: Sums::default(), buckets: BTreeMap::new() }
+        Self { partition, bucket_bits, sums: PartitionSummary::default(), buckets: BTreeMap::new() }
     }
 
-    pub(super) fn sums(&self) -> &Sums {
+    pub(super) fn sums(&self) -> &PartitionSummary {
         &self.sums
     }
 

@@ -19,7 +19,7 @@ pub(super) fn open() -> StoreShared {
     let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::new(7));
     let make = |_: &mut StoreOpening<'_>| -> Result<Box<dyn crate::ordered::OrderedStore>, _> {
         let settings =
-            TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..Default::default() };
+            TreeSettings { cache_bytes: 1 << 20, disk_free_bytes_min: 0, ..Default::default() };
         Ok(Box::new(TreeStore::open(Arc::clone(&disk), ENGINE_FILE, settings)?))
     };
     let kind = EngineKind { name: "innostore", bodies_apart: false, open: &make };

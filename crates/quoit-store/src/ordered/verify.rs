@@ -1,7 +1,7 @@
 //! Verification: reads all data, compares checksums, and compares records with the data derived from them.
 
-use super::agree::LOOK_BYTES;
 use super::backend::Space;
+use super::derived_data::LOOK_BYTES;
 use super::keys::{RecordKey, records_end};
 use super::overlay::Range;
 use super::store::StoreShared;
@@ -45,7 +45,7 @@ impl StoreShared {
             let next = match self.verify_from(partition, from, &mut verified) {
                 // After the repair, the lost records are found one by one.
                 Err(StoreError::Corrupt { .. })
-                    if matches!(self.overlay.backend.mend(), Ok(true)) =>
+                    if matches!(self.overlay.backend.repair(), Ok(true)) =>
                 {
                     continue;
                 }
@@ -110,7 +110,7 @@ impl StoreShared {
                     verified.byte_count += if head.is_apart { head.body_bytes() } else { 0 };
                     let Ok(name) = KeyRef::decode(encoded) else { continue };
                     let at = RecordAt { key: name, encoded, identity, partition };
-                    self.mend_entries(&at, &head.meta)?;
+                    self.repair_entries(&at, &head.meta)?;
                 }
                 Err(error) => {
                     self.note_damage(&error);

@@ -12,8 +12,8 @@ use super::point::FoundRecord;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::{
-    KeyRange, RecordAt, RecordPlace, RecordRef, RecordVisitor, RecordWalk, Shown, Visited,
-    listing_place, visit_one,
+    InPlaceRead, KeyRange, RecordAt, RecordPlace, RecordRef, RecordVisitor, RecordWalk,
+    VisitedRecord, listing_place, visit_one,
 };
 use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
@@ -303,9 +303,9 @@ impl StoreShared {
         let mut shown_bytes = 0;
         for (OrderedName { encoded, place, .. }, record) in wanted.iter().zip(piece.records) {
             match record {
-                Some(OrderedRecord::Missing) => visitor.visit(encoded, Visited::Missing),
+                Some(OrderedRecord::Missing) => visitor.visit(encoded, VisitedRecord::Missing),
                 Some(OrderedRecord::Present { head, .. }) if self.is_expired(&head.meta) => {
-                    visitor.visit(encoded, Visited::Missing);
+                    visitor.visit(encoded, VisitedRecord::Missing);
                 }
                 Some(OrderedRecord::Present { head, body: Some(body) }) if head.has_body(&body) => {
                     let record = RecordRef {
@@ -315,11 +315,11 @@ impl StoreShared {
                         owner: Some(&body),
                     };
                     shown_bytes += body.len() as u64;
-                    visitor.visit(encoded, Visited::Found(&record));
+                    visitor.visit(encoded, VisitedRecord::Found(&record));
                 }
                 _ => {
                     let show = |at: &RecordAt<'_>, look: &mut dyn FnMut(&RecordRef<'_>)| {
-                        self.show_in_passing(at, look)
+                        self.show_uncached(at, look)
                     };
                     shown_bytes += visit_one(show, encoded, *place, visitor)?;
                 }
@@ -329,19 +329,19 @@ impl StoreShared {
     }
 
     /// Shows one record without caching it.
-    fn show_in_passing(
+    fn show_uncached(
         &self,
         at: &RecordAt<'_>,
         look: &mut dyn FnMut(&RecordRef<'_>),
-    ) -> Result<Shown, StoreError> {
-        match self.find_in_passing(at)? {
+    ) -> Result<InPlaceRead, StoreError> {
+        match self.find_uncached(at)? {
             FoundRecord::Present(record) if !self.is_expired(&record.meta) => {
                 look(&RecordRef::shared(&record));
-                Ok(Shown::Found)
+                Ok(InPlaceRead::Found)
             }
             FoundRecord::Damaged(error) => Err(error),
             FoundRecord::Present(_) | FoundRecord::Absent | FoundRecord::WouldBlock => {
-                Ok(Shown::Missing)
+                Ok(InPlaceRead::Missing)
             }
         }
     }

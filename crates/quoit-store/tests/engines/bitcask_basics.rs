@@ -6,8 +6,8 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_seam::{RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordAt, RecordMeta,
-    RecordRef, ScanAccess, SizeBound,
+    Applied, BatchWrite, BeforeImage, Decision, IoMode, Maintenance, PointAccess, RecordAt,
+    RecordMeta, RecordRef, ScanAccess, SizeBound,
 };
 use quoit_store::error::StoreError;
 use std::path::Path;
@@ -81,7 +81,8 @@ fn put_large(engine: &BitcaskEngine, key: &str, value: &Bytes, shared_at: usize)
         Decision::Put(RecordMeta { digest: 9, ..RecordMeta::default() })
     };
     let name = Name::new(key);
-    let applied = engine.update_large(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+    let applied =
+        engine.update_large(&name.at(), BeforeImage::Skip, IoMode::Wait, &mut change).unwrap();
     assert!(matches!(applied, Applied::Written(_)), "{applied:?}");
 }
 
@@ -106,7 +107,7 @@ fn values_of_two_buffers_are_read_as_one_also_after_a_restart() {
                 assert!(value(engine, &key).unwrap() == value_of(size), "{key}");
                 assert_eq!(value(engine, &format!("small {key}")).unwrap(), b"between them");
                 let SizeBound::AtMost(bound) =
-                    engine.size_bound(&Name::new(&key).at(), Access::Wait)
+                    engine.size_bound(&Name::new(&key).at(), IoMode::Wait)
                 else {
                     panic!("{key} has no size")
                 };
@@ -137,7 +138,7 @@ fn a_large_value_that_the_disk_has_no_room_for_leaves_the_old_one() {
         };
         let name = Name::new("key");
         let failed =
-            store.engine().update_large(&name.at(), Before::Skip, Access::Wait, &mut change);
+            store.engine().update_large(&name.at(), BeforeImage::Skip, IoMode::Wait, &mut change);
         assert!(failed.is_err(), "{failed:?}");
         assert!(value(store.engine(), "key").unwrap() == old);
     }
@@ -192,7 +193,7 @@ fn the_front_of_a_record_with_a_very_long_name_is_no_whole_record() {
             Decision::Keep
         };
         let name = Name::new(&key);
-        store.engine().update(&name.at(), Before::Front, Access::Wait, look).unwrap();
+        store.engine().update(&name.at(), BeforeImage::Front, IoMode::Wait, look).unwrap();
         let (is_whole, shown_bytes) = seen.unwrap();
         assert_eq!(is_whole, shown_bytes == 3_000, "{name_bytes}: {shown_bytes} bytes are shown");
     }
@@ -202,7 +203,7 @@ fn the_front_of_a_record_with_a_very_long_name_is_no_whole_record() {
 fn the_size_of_a_record_is_known_without_a_read() {
     let directory = tempfile::tempdir().unwrap();
     let (engine, _) = open(directory.path(), |_| {});
-    let size_bytes_max = |key: &str| match engine.size_bound(&Name::new(key).at(), Access::NoWait) {
+    let size_bytes_max = |key: &str| match engine.size_bound(&Name::new(key).at(), IoMode::NoWait) {
         SizeBound::AtMost(size_bytes) => Some(size_bytes),
         _ => None,
     };

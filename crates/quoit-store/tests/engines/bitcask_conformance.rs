@@ -2,7 +2,7 @@
 
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
-use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, RealDisk};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, NextStep, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings, SNAPSHOT_WORKER};
 use quoit_store::engine::{Engine, Maintenance};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Subject for Bitcask {
     }
 
     fn rebuild_indexes(&self) {
-        while self.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        while self.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
     }
 
     fn clock(&self) -> &ManualClock {

@@ -3,11 +3,11 @@
 use crate::support;
 use crate::support::{Faulty, Name, get, keys, put, try_put, value};
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_seam::{Next, RealDisk, SystemClock, Threads};
+use quoit_seam::{NextStep, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Body, Decision, Fetch, Maintenance, PointAccess, RecordAt, RecordMeta,
-    RecordRef, ScanAccess,
+    Applied, BeforeImage, Decision, Fetch, IoMode, Maintenance, PointAccess, RecordAt, RecordMeta,
+    RecordRef, ScanAccess, TransactionFn,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -55,9 +55,9 @@ fn a_write_of_a_new_key_reads_nothing_and_one_of_a_known_key_does() {
     let write = |key: &str, before| {
         let change =
             &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
-        store.engine().update(&Name::new(key).at(), before, Access::NoWait, change).unwrap()
+        store.engine().update(&Name::new(key).at(), before, IoMode::NoWait, change).unwrap()
     };
-    for before in [Before::Read, Before::Skip] {
+    for before in [BeforeImage::Read, BeforeImage::Skip] {
         let key = format!("{before:?}");
         assert!(matches!(write(&key, before), Applied::Written(_)), "{key}");
         assert_eq!(write(&key, before), Applied::WouldBlock, "{key}");
@@ -77,7 +77,7 @@ fn a_transaction_on_many_cold_records_begins_anew_a_few_times_only() {
     assert!(here.len() > 10, "{} records of one partition", here.len());
     store.disk.set_faults(|faults| faults.would_block_one_in = 1);
     let mut begun = 0;
-    let body: &mut Body<'_> = &mut |transaction| {
+    let body: &mut TransactionFn<'_> = &mut |transaction| {
         begun += 1;
         for at in &here {
             let record = transaction.get(at)?.expect("it was put");
@@ -85,11 +85,11 @@ fn a_transaction_on_many_cold_records_begins_anew_a_few_times_only() {
         }
         Ok(())
     };
-    let applied = store.engine().transact(partition, Access::Wait, body).unwrap();
+    let applied = store.engine().transact(partition, IoMode::Wait, body).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert!(begun <= 10, "begun {begun} times");
     for at in &here {
-        let Fetch::Found(record) = store.engine().get(at, Access::Wait).unwrap() else {
+        let Fetch::Found(record) = store.engine().get(at, IoMode::Wait).unwrap() else {
             panic!("{at:?} is gone")
         };
         assert_eq!((record.value.len(), record.value[1]), (2, b'!'));
@@ -127,7 +127,7 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
 fn a_store_that_leaves_room_alone_starts_again_and_reads_beside_a_full_disk() {
     let mut store = Faulty::new(SEGMENT_BYTES);
     store.close();
-    store.settings.kept_room_bytes = 10_000;
+    store.settings.reserved_disk_bytes = 10_000;
     store.open().unwrap();
     let fill = |store: &Faulty| {
         store.disk.set_faults(|faults| faults.capacity_bytes = Some(60_000 + 32_768));
@@ -230,7 +230,7 @@ fn a_record_that_rots_is_an_error_until_it_is_replaced_unseen() {
         Decision::Put(RecordMeta::default())
     };
     let at = Name::new("key00");
-    store.engine().update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
+    store.engine().update(&at.at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     assert_eq!(value(store.engine(), "key00").unwrap(), b"repaired");
     assert_eq!(keys(store.engine()).len(), 3);
 }
@@ -251,17 +251,17 @@ fn a_record_whose_name_or_header_rots_is_not_taken_for_absent() {
         store.disk.flip_bit(&name, offset, 2);
         let update = |before| {
             let change = &mut |seen: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                assert!(seen.is_none() && before == Before::Skip, "byte {offset}: {before:?}");
+                assert!(seen.is_none() && before == BeforeImage::Skip, "byte {offset}: {before:?}");
                 out.extend_from_slice(b"repaired");
                 Decision::Put(RecordMeta::default())
             };
-            store.engine().update(&at.at(), before, Access::Wait, change)
+            store.engine().update(&at.at(), before, IoMode::Wait, change)
         };
-        for before in [Before::Front, Before::Read] {
+        for before in [BeforeImage::Front, BeforeImage::Read] {
             let seen = update(before);
             assert!(matches!(seen, Err(StoreError::Corrupt { .. })), "byte {offset}: {seen:?}");
         }
-        update(Before::Skip).unwrap();
+        update(BeforeImage::Skip).unwrap();
         assert_eq!(value(store.engine(), "key").unwrap(), b"repaired");
         assert_eq!(keys(store.engine()).len(), 1, "byte {offset}");
         let head = store.engine().head(&at.at()).unwrap();
@@ -572,7 +572,7 @@ fn key_files_that_find_no_room_are_written_later() {
     store.execution.step(SEAL_WORKER);
     assert_eq!(keys(store.engine()).len(), 40);
     store.disk.set_faults(|faults| faults.capacity_bytes = None);
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
     assert_eq!(keys(store.engine()).len(), 40);
     let key_files = store.names().iter().filter(|name| name.ends_with(".keys")).count();
     assert_eq!(key_files, store.segments().len() - 1);

@@ -3,10 +3,11 @@
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::{Faulty, Name, get, keys, put, remove, value};
-use quoit_seam::Next;
+use quoit_seam::NextStep;
 use quoit_store::bitcask::SNAPSHOT_WORKER;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Maintenance, PointAccess, RecordMeta, RecordRef, Transaction,
+    Applied, BeforeImage, Decision, IoMode, Maintenance, PointAccess, RecordMeta, RecordRef,
+    Transaction,
 };
 use quoit_store::error::StoreError;
 
@@ -57,12 +58,12 @@ fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
             matches!(unavailable, Err(StoreError::IndexesUnavailable { .. })),
             "harm {number}: {unavailable:?}"
         );
-        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        while store.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
         assert_eq!(query_all(store.engine()).unwrap().len(), 82);
         check_indexes(store.engine());
         store.kill();
         store.open().unwrap();
-        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        while store.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
         check_indexes(store.engine());
     }
 }
@@ -82,11 +83,11 @@ fn damaged_indexes_on_a_full_disk_are_tried_after_a_pause_and_rebuilt_when_there
     store.disk.set_faults(|faults| faults.capacity_bytes = Some(capacity_bytes));
     for _ in 0..3 {
         let next = store.execution.step(SNAPSHOT_WORKER);
-        assert!(matches!(next, Some(Next::AfterUs(_))), "{next:?}");
+        assert!(matches!(next, Some(NextStep::AfterUs(_))), "{next:?}");
         assert!(!store.execution.woken().contains(&SNAPSHOT_WORKER));
     }
     store.disk.set_faults(|faults| faults.capacity_bytes = None);
-    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again)
+    while store.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again)
         || store.execution.woken().contains(&SNAPSHOT_WORKER)
     {}
     check_indexes(store.engine());
@@ -115,7 +116,7 @@ fn entries_of_versions_that_damage_brings_back_are_found() {
     let size = store.disk.bytes(later).unwrap().len();
     [1_000, size - 20].into_iter().for_each(|at| store.disk.flip_bit(later, at, 1));
     store.open().unwrap();
-    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
     let has_earlier = keys(store.engine()).iter().any(|key| {
         let number = key.trim_start_matches("key").parse().unwrap();
         value(store.engine(), key).unwrap() == indexed(number).0
@@ -137,7 +138,7 @@ fn queries_fail_while_a_damaged_record_has_unknown_index_entries() {
     // In the value of a record whose name is still readable.
     store.disk.flip_bit(&segment, bytes.len() / 2, 1);
     store.open().unwrap();
-    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
     let query = |store: &Faulty| query_all(store.engine());
     assert!(matches!(query(&store), Err(StoreError::IndexesUnavailable { .. })));
     let found = store.engine().take_found_damage();
@@ -163,7 +164,7 @@ fn a_write_that_may_not_wait_moves_no_entries() {
     let update = |access| {
         let change =
             &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
-        engine.update(&name.at(), Before::Skip, access, change).unwrap()
+        engine.update(&name.at(), BeforeImage::Skip, access, change).unwrap()
     };
     let transact = |access| {
         let body =
@@ -172,13 +173,13 @@ fn a_write_that_may_not_wait_moves_no_entries() {
     };
     let sync_count = || engine.stats().sync_count;
     let before = sync_count();
-    assert_eq!(update(Access::NoWait), Applied::WouldBlock);
-    assert_eq!(transact(Access::NoWait), Applied::WouldBlock);
+    assert_eq!(update(IoMode::NoWait), Applied::WouldBlock);
+    assert_eq!(transact(IoMode::NoWait), Applied::WouldBlock);
     assert_eq!(sync_count(), before);
-    assert!(matches!(update(Access::Wait), Applied::Written(_)));
+    assert!(matches!(update(IoMode::Wait), Applied::Written(_)));
     assert!(sync_count() > before);
-    assert!(matches!(update(Access::NoWait), Applied::Written(_)));
-    assert!(matches!(transact(Access::NoWait), Applied::Written(_)));
+    assert!(matches!(update(IoMode::NoWait), Applied::Written(_)));
+    assert!(matches!(transact(IoMode::NoWait), Applied::Written(_)));
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn entries_that_are_left_behind_are_not_found_and_go() {
             Decision::Put(RecordMeta::default())
         };
         let name = Name::new(key);
-        store.engine().update(&name.at(), Before::Skip, Access::Wait, replace).unwrap();
+        store.engine().update(&name.at(), BeforeImage::Skip, IoMode::Wait, replace).unwrap();
     };
     (0..10).for_each(|record| skipping(&format!("key{record}")));
     store.engine().drop_partition(Name::new("key20").at().partition).unwrap();

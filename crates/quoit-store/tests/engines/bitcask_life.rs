@@ -3,10 +3,10 @@
 use crate::support;
 use crate::support::{Faulty, Name, keys, put, remove, try_put, value};
 use quoit_model::hash::{Identity, Partition};
-use quoit_seam::{Clock, Next};
+use quoit_seam::{Clock, NextStep};
 use quoit_store::bitcask::{COMMIT_WORKER, Durability, MERGE_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordMeta, RecordRef,
+    BatchWrite, BeforeImage, Decision, IoMode, Maintenance, PointAccess, RecordMeta, RecordRef,
     ScanAccess,
 };
 use quoit_store::{OpeningWatch, PROGRESS_BYTES};
@@ -50,7 +50,7 @@ fn one_sync_makes_all_waiting_writes_durable() {
 fn writes_that_nobody_waits_for_are_synced_after_a_while() {
     let mut store = Faulty::new(1 << 20);
     put(store.engine(), "key", b"value");
-    assert!(matches!(store.execution.step(COMMIT_WORKER), Some(Next::AfterUs(_))));
+    assert!(matches!(store.execution.step(COMMIT_WORKER), Some(NextStep::AfterUs(_))));
     store.clock.advance_us(store.settings.sync_interval_us);
     store.execution.step(COMMIT_WORKER);
     store.crash();
@@ -143,7 +143,7 @@ fn churn(store: &Faulty) {
     for number in 0..10 {
         remove(store.engine(), &format!("key{number:02}"));
     }
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn merges_take_back_the_room_of_what_no_longer_counts() {
     let mut store = Faulty::new(4_000);
     churn(&store);
     let before = store.engine().stats();
-    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    while store.execution.step(MERGE_WORKER) == Some(NextStep::Again) {}
     let after = store.engine().stats();
     assert!(after.merge_count > 0 && after.merged_bytes > 0, "{after:?}");
     assert!(after.disk_bytes < before.disk_bytes / 3, "{before:?} {after:?}");
@@ -171,18 +171,21 @@ fn merges_take_back_the_room_of_what_no_longer_counts() {
 
 #[test]
 fn a_merge_that_a_full_disk_ended_leaves_nothing_that_a_start_takes_for_a_loss() {
-    for room_bytes in (100..500).step_by(20) {
+    for available_bytes in (100..500).step_by(20) {
         let mut store = Faulty::new(4_000);
         churn(&store);
         let used_bytes = store.disk.used_bytes();
-        store.disk.set_faults(|faults| faults.capacity_bytes = Some(used_bytes + room_bytes));
+        store.disk.set_faults(|faults| faults.capacity_bytes = Some(used_bytes + available_bytes));
         store.execution.step(MERGE_WORKER);
         store.disk.set_faults(|faults| faults.capacity_bytes = None);
         assert_eq!(store.engine().stats().merged_bytes, 0, "the merge had enough room");
         store.close();
         store.forget_indexes();
         let report = store.open().unwrap();
-        assert!(report.clean && report.loss.is_none(), "{room_bytes} bytes of room: {report:?}");
+        assert!(
+            report.clean && report.loss.is_none(),
+            "{available_bytes} bytes of room: {report:?}"
+        );
         let expected: Vec<_> = (10..20).map(|number| format!("key{number:02}")).collect();
         assert_eq!(keys(store.engine()), expected);
     }
@@ -194,7 +197,7 @@ fn a_merge_copies_no_more_than_its_budget() {
     churn(&store);
     let pauses = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&pauses);
-    store.execution.set_meanwhile(Some(Box::new(move |name| {
+    store.execution.set_pause_hook(Some(Box::new(move |name| {
         assert_eq!(name, MERGE_WORKER);
         counted.fetch_add(1, Ordering::Relaxed);
     })));
@@ -222,7 +225,7 @@ fn a_segment_with_a_damaged_record_survives_merges() {
         Decision::Put(RecordMeta::default())
     };
     let at = Name::new("rotten");
-    store.engine().update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
+    store.engine().update(&at.at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     merge_until_rest(&store);
     assert!(store.disk.bytes(&name).is_some(), "{:?}", store.segments());
     store.clock.advance_us(store.settings.merge.check_interval_us);
@@ -241,7 +244,7 @@ fn overwrite(store: &Faulty, count: u8) {
 /// Merges until no more merge is due now.
 fn merge_until_rest(store: &Faulty) {
     for _ in 0..100 {
-        if store.execution.step(MERGE_WORKER) != Some(Next::Again) {
+        if store.execution.step(MERGE_WORKER) != Some(NextStep::Again) {
             return;
         }
     }
@@ -260,7 +263,7 @@ fn removals_beside_a_damaged_segment_are_not_merged_for_ever() {
     // same keys.
     (0..10).for_each(|number| remove(store.engine(), &format!("gone{number}")));
     overwrite(&store, 40);
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
     store.close();
     let name = store.segments().remove(0);
     let bytes = store.disk.bytes(&name).unwrap();
@@ -300,7 +303,7 @@ fn merges_that_gain_nothing_are_tried_less_and_less() {
         remove(store.engine(), &format!("key{number:02}"));
     }
     overwrite(&store, 40);
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
     merge_until_rest(&store);
     let merges = || store.engine().stats().merge_count;
     let first = merges();
@@ -332,14 +335,14 @@ fn expired_records_are_missing_and_merges_drop_them() {
     for number in 0..60 {
         try_put(store.engine(), &format!("goes{number:02}"), &[4; 100], expiring).unwrap();
     }
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
     assert_eq!(keys(store.engine()).len(), 91);
     store.clock.advance_us(100_000_000);
     assert_eq!(value(store.engine(), "goes00"), None);
     assert_eq!(store.engine().head(&Name::new("again").at()).unwrap(), None);
     assert_eq!(keys(store.engine()).len(), 30);
     let before = store.engine().stats();
-    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    while store.execution.step(MERGE_WORKER) == Some(NextStep::Again) {}
     let after = store.engine().stats();
     assert!(after.merge_count > 0, "{after:?}");
     assert!(after.key_count < before.key_count / 2, "{before:?} {after:?}");
@@ -358,7 +361,7 @@ fn an_expired_overwrite_leaves_a_tombstone() {
         for number in 0..3 {
             put(store.engine(), &format!("filler{number}"), &[1; 4_000]);
         }
-        while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+        while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
         for number in 0..3 {
             remove(store.engine(), &format!("filler{number}"));
         }
@@ -380,7 +383,7 @@ fn a_dropped_partition_stays_dropped_through_merges_and_restarts() {
     let ticket = store.engine().drop_partition(partition).unwrap();
     put(store.engine(), "later", b"value");
     for restart in 0..3 {
-        while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+        while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
         store.execution.step(MERGE_WORKER);
         assert_eq!(value(store.engine(), "key15"), None);
         let page = store.engine().fold(partition, Identity(0), 100, false).unwrap();
@@ -409,8 +412,8 @@ fn batches_are_merged_as_single_records() {
             .collect();
         store.engine().batch(&writes).unwrap();
     }
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
-    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
+    while store.execution.step(MERGE_WORKER) == Some(NextStep::Again) {}
     assert!(store.engine().stats().merge_count > 0);
     store.kill();
     store.forget_indexes();

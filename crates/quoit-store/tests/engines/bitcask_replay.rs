@@ -1,12 +1,12 @@
 //! Damaged records that the snapshot refers to, although a start replays the log from an earlier position.
 
 use crate::support::{Name, get, put, remove, value};
-use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, NextStep};
 use quoit_store::bitcask::{
     BitcaskEngine, BitcaskSettings, MERGE_WORKER, SEAL_WORKER, SNAPSHOT_WORKER,
 };
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Maintenance, PointAccess, RecordMeta, RecordRef,
+    Applied, BeforeImage, Decision, IoMode, Maintenance, PointAccess, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ impl Replayed {
         let settings = BitcaskSettings {
             max_file_size_bytes: 2_000,
             snapshot_interval_records: 1,
-            kept_room_bytes: 0,
+            reserved_disk_bytes: 0,
             ..BitcaskSettings::new(7)
         };
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
@@ -51,13 +51,13 @@ impl Replayed {
     /// Runs a step of a worker, and `meanwhile` in its first pause.
     fn step(&self, worker: &str, meanwhile: impl FnOnce(&BitcaskEngine) + Send + 'static) {
         let (engine, mut meanwhile) = (Arc::clone(&self.engine), Some(meanwhile));
-        self.execution.set_meanwhile(Some(Box::new(move |_| {
+        self.execution.set_pause_hook(Some(Box::new(move |_| {
             if let Some(meanwhile) = meanwhile.take() {
                 meanwhile(&engine);
             }
         })));
         self.execution.step(worker);
-        self.execution.set_meanwhile(None);
+        self.execution.set_pause_hook(None);
     }
 
     /// The store after a kill and [`damage`].
@@ -101,7 +101,7 @@ fn a_damaged_write_that_comes_after_replayed_ones_is_told_and_not_replaced_by_th
         Decision::Put(RecordMeta::default())
     };
     let at = Name::new("key");
-    let applied = store.engine.update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
+    let applied = store.engine.update(&at.at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(value(&*store.engine, "key").unwrap(), b"repaired");
     assert_eq!(store.key_count(), 3);
@@ -142,7 +142,7 @@ fn a_replayed_write_replaces_a_damaged_copy_of_a_merge() {
     for round in 0..40 {
         put(&*store.engine, "first", &[round; 150]);
     }
-    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(NextStep::Again) {}
     let (execution, disk) = (Arc::clone(&store.execution), store.disk.clone());
     let killed = Arc::new(Mutex::new(None));
     let kept = Arc::clone(&killed);

@@ -3,7 +3,7 @@
 use crate::support::{Faulty, Name};
 use quoit_model::hash::Identity;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Fetch, Maintenance, PointAccess, RecordAt,
+    Applied, BatchWrite, BeforeImage, Decision, Fetch, IoMode, Maintenance, PointAccess, RecordAt,
     RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
@@ -30,7 +30,7 @@ fn with_a_damaged_record_that_shares_its_tag(
     let segment = store.segments().remove(0);
     store.disk.flip_bit(&segment, 64 + damaged_at, 1);
     store.open().unwrap();
-    assert!(matches!(store.engine().get(&at, Access::Wait), Err(StoreError::Corrupt { .. })));
+    assert!(matches!(store.engine().get(&at, IoMode::Wait), Err(StoreError::Corrupt { .. })));
     run(&mut store, at, other);
 }
 
@@ -40,12 +40,12 @@ fn write(store: &Faulty, at: &RecordAt<'_>, decision: Decision) -> Applied {
         out.extend_from_slice(if decision == Decision::Remove { &[] } else { at.encoded });
         decision
     };
-    store.engine().update(at, Before::Skip, Access::Wait, change).unwrap()
+    store.engine().update(at, BeforeImage::Skip, IoMode::Wait, change).unwrap()
 }
 
 /// True if the record has its value; false if it is missing.
 fn is_there(store: &Faulty, at: &RecordAt<'_>) -> bool {
-    match store.engine().get(at, Access::Wait).unwrap() {
+    match store.engine().get(at, IoMode::Wait).unwrap() {
         Fetch::Found(record) => record.value == at.encoded,
         Fetch::Missing => false,
         Fetch::WouldBlock => panic!("waited"),

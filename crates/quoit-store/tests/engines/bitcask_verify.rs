@@ -3,7 +3,8 @@
 use crate::support::{BUCKET, Faulty, Name, get, keys, put};
 use quoit_model::hash::Partition;
 use quoit_store::engine::{
-    Access, Before, Decision, KeyRange, Maintenance, PointAccess, RecordMeta, RecordRef, ScanAccess,
+    BeforeImage, Decision, IoMode, KeyRange, Maintenance, PointAccess, RecordMeta, RecordRef,
+    ScanAccess,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -100,7 +101,7 @@ fn what_was_written_over_is_no_loss() {
             Decision::Put(RecordMeta::default())
         };
         let name = Name::new(&key(number));
-        store.engine().update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
+        store.engine().update(&name.at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     }
     assert_eq!(verified(&store, 1_000).0, BTreeSet::new());
 }
@@ -143,7 +144,7 @@ fn a_listing_fails_rather_than_leave_out_keys_whose_records_are_damaged_too() {
             Decision::Put(RecordMeta::default())
         };
         let name = Name::new(&key(number));
-        store.engine().update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
+        store.engine().update(&name.at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     }
     assert_eq!(listed().unwrap().entries.len(), KEY_COUNT as usize);
 }

@@ -3,7 +3,7 @@
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use quoit_model::key::BucketRef;
-use quoit_seam::{FaultyDisk, ManualClock, ManualExecution, Next};
+use quoit_seam::{FaultyDisk, ManualClock, ManualExecution, NextStep};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings, SNAPSHOT_WORKER};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{Engine, Maintenance};
@@ -117,7 +117,7 @@ impl Subject for Compressed {
 
     fn rebuild_indexes(&self) {
         if self.which == Which::Bitcask {
-            while self.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+            while self.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
         }
     }
 

@@ -9,7 +9,7 @@ use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, PointAccess, RecordAt,
+    Applied, BatchWrite, BeforeImage, Decision, Engine, Fetch, IoMode, PointAccess, RecordAt,
     RecordMeta, RecordRef, ScanAccess,
 };
 use quoit_store::error::StoreError;
@@ -152,7 +152,7 @@ fn batches_and_transactions_compress_too() {
         transaction.put(&name.at(), meta, &[&stored.value[..], b"more"].concat())
     };
     let mut append = append;
-    both.front.transact(name.at().partition, Access::Wait, &mut append).unwrap();
+    both.front.transact(name.at().partition, IoMode::Wait, &mut append).unwrap();
     assert!(both.stored("k").len() < 1_000);
     assert_eq!(value(&both.front, "k").unwrap(), [&text(1)[..], b"more"].concat());
 }
@@ -169,9 +169,9 @@ fn pieces_are_stored_as_their_record_is() {
     let put = [BatchWrite::Put { at, meta: RecordMeta::PIECE, value: &page }];
     both.front.batch(&put).unwrap();
     assert_eq!(*both.switch.asked.lock(), [BUCKET.bucket.to_vec()]);
-    let Fetch::Found(stored) = both.engine.get(&at, Access::Wait).unwrap() else { panic!() };
+    let Fetch::Found(stored) = both.engine.get(&at, IoMode::Wait).unwrap() else { panic!() };
     assert!(stored.value.len() < 1_000);
-    let Fetch::Found(shown) = both.front.get(&at, Access::Wait).unwrap() else { panic!() };
+    let Fetch::Found(shown) = both.front.get(&at, IoMode::Wait).unwrap() else { panic!() };
     assert_eq!(shown.value, page);
 }
 
@@ -238,20 +238,20 @@ fn a_damaged_frame_is_told_left_out_of_folds_and_can_be_replaced() {
     };
     told(get(&both.front, "k"));
     let name = Name::new("k");
-    told(both.front.show(&name.at(), Access::Wait, &mut |_| panic!("shown")).map(|_| None));
+    told(both.front.show(&name.at(), IoMode::Wait, &mut |_| panic!("shown")).map(|_| None));
     let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| panic!("shown");
-    told(both.front.update(&name.at(), Before::Read, Access::Wait, &mut change).map(|_| None));
+    told(both.front.update(&name.at(), BeforeImage::Read, IoMode::Wait, &mut change).map(|_| None));
     let mut body = |transaction: &mut dyn quoit_store::engine::Transaction| {
         transaction.get(&name.at()).map(|_| ())
     };
-    told(both.front.transact(name.at().partition, Access::Wait, &mut body).map(|_| None));
+    told(both.front.transact(name.at().partition, IoMode::Wait, &mut body).map(|_| None));
     assert_eq!(fold(&both.front).len(), 1);
     assert_eq!(damaged_tags(&both.front), [Tag::of(name.at().identity)]);
     let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(&text(3));
         Decision::Put(RecordMeta::default())
     };
-    both.front.update(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+    both.front.update(&name.at(), BeforeImage::Skip, IoMode::Wait, &mut change).unwrap();
     assert_eq!(value(&both.front, "k").unwrap(), text(3));
 }
 
@@ -269,7 +269,7 @@ fn a_change_that_wants_only_the_front_has_nothing_decompressed() {
             Decision::Put(RecordMeta::default())
         };
         let name = Name::new("k");
-        let applied = both.front.update(&name.at(), Before::Front, Access::Wait, &mut change);
+        let applied = both.front.update(&name.at(), BeforeImage::Front, IoMode::Wait, &mut change);
         assert!(matches!(applied.unwrap(), Applied::Written(_)));
         assert!(text(1).starts_with(&front) && front.len() >= 192, "{}", front.len());
         assert_eq!(value(&both.front, "k").unwrap(), b"new");

@@ -5,13 +5,15 @@ use crate::support::indexes::{check_indexes, try_put_indexed};
 use crate::support::ordered::open_ordered;
 use crate::support::{BUCKET, Name, check_sums, put, try_put};
 use bytes::Bytes;
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement, RingSize};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementHash, RingSize};
 use quoit_model::key::BucketRef;
-use quoit_seam::{ManualClock, ManualExecution, Next, RealDisk};
+use quoit_seam::{ManualClock, ManualExecution, NextStep, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
-use quoit_store::convert::{Conversion, ConvertError, Notes, UnderWay, under_way};
+use quoit_store::convert::{
+    Conversion, ConvertError, CopySettings, StartedConversion, started_conversion,
+};
 use quoit_store::engine::{
-    Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, RecordMeta,
+    BatchWrite, Engine, Fetch, IoMode, KeyRange, Record, RecordAt, RecordMeta,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedSettings};
@@ -93,7 +95,7 @@ fn piece_of(owner: &str, number: u32, run: impl FnOnce(&RecordAt<'_>)) {
     let number = number.to_be_bytes();
     let key = BucketRef::of_pieces(name.at().encoded).key(&number);
     let encoded = key.encoded();
-    let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
+    let identity = KeyHash::of_piece(&encoded, PlacementHash(0)).identity;
     run(&RecordAt { key, encoded: &encoded, identity, partition: name.at().partition });
 }
 
@@ -155,7 +157,7 @@ fn check_pages(engine: &dyn Engine) {
     assert_eq!(listed.entries.len(), 700);
     for number in 0..700 {
         piece_of("set", number, |at| {
-            let Fetch::Found(found) = engine.get(at, Access::Wait).unwrap() else {
+            let Fetch::Found(found) = engine.get(at, IoMode::Wait).unwrap() else {
                 panic!("piece {number} is gone");
             };
             assert_eq!((found.meta, &found.value[..]), (RecordMeta::PIECE, &page(number)[..]));
@@ -163,8 +165,8 @@ fn check_pages(engine: &dyn Engine) {
     }
 }
 
-fn what(from: &str, to: &str) -> UnderWay {
-    UnderWay {
+fn what(from: &str, to: &str) -> StartedConversion {
+    StartedConversion {
         from: from.to_owned(),
         to: to.to_owned(),
         old_name: from.to_owned(),
@@ -175,7 +177,8 @@ fn what(from: &str, to: &str) -> UnderWay {
 
 static CLOCK: ManualClock = ManualClock::at(NOW_SECS * 1_000_000);
 
-static NOTES: Notes<'static> = Notes { every_bytes: 100_000, clock: &CLOCK, accepts_damage: false };
+static NOTES: CopySettings<'static> =
+    CopySettings { every_bytes: 100_000, clock: &CLOCK, accepts_damage: false };
 
 /// Runs the converter. `is_killed` gets the number of pages copied and says if the run ends there. Returns
 /// false if it did.
@@ -183,7 +186,7 @@ fn run(
     base: &Path,
     from: &str,
     to: &str,
-    notes: &Notes<'_>,
+    notes: &CopySettings<'_>,
     is_killed: impl Fn(usize) -> bool,
 ) -> Result<bool, ConvertError> {
     let ring_size = RingSize::DEFAULT;
@@ -229,21 +232,21 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         // Three runs are killed, each one later than the last.
         for kill_at in [1, 12, 20] {
             assert!(!run(base, from, to, &NOTES, |count| count == kill_at).unwrap());
-            assert_eq!(under_way(base).unwrap(), Some(what(from, to)));
+            assert_eq!(started_conversion(base).unwrap(), Some(what(from, to)));
         }
         // The old engine's counters rise after the new directory was created with the earlier ones.
         let opened = open(from, base);
         opened.count(counters.0, counters.1);
         close(opened);
         assert!(run(base, from, to, &NOTES, |_| false).unwrap());
-        assert_eq!(under_way(base).unwrap(), None);
+        assert_eq!(started_conversion(base).unwrap(), None);
         assert!(!base.join(from).exists() && !base.join("converting").exists());
         assert_eq!(engine_of(&RealDisk::open(base.join(to)).unwrap()).unwrap().unwrap(), *to);
         let moved = open(to, base);
         assert_eq!(everything(&*moved.engine), expected, "{from} to {to}");
         check_sums(&*moved.engine);
         // After a kill, bitcask rebuilds its secondary indexes in the background.
-        while moved.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        while moved.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
         check_indexes(&*moved.engine);
         check_pages(&*moved.engine);
         // No dot is used twice: the counters continue, in this incarnation or in an unused one.
@@ -267,7 +270,7 @@ fn a_conversion_that_is_given_up_leaves_the_old_data_as_it_was() {
     close(opened);
     assert!(!run(base, "bitcask", "innostore", &NOTES, |count| count == 30).unwrap());
     Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap().abandon().unwrap();
-    assert_eq!(under_way(base).unwrap(), None);
+    assert_eq!(started_conversion(base).unwrap(), None);
     assert!(!base.join("converting").exists() && !base.join("innostore").exists());
     let opened = open("bitcask", base);
     assert_eq!(everything(&*opened.engine), expected);
@@ -286,7 +289,7 @@ fn data_in_the_place_of_the_new_data_stops_a_conversion_before_it_begins() {
     let refused = run(base, "bitcask", "innostore", &NOTES, |_| false).unwrap_err();
     assert!(matches!(refused, ConvertError::TargetExists { .. }), "{refused}");
     assert!(refused.to_string().contains("move it away"), "{refused}");
-    assert_eq!(under_way(base).unwrap(), None);
+    assert_eq!(started_conversion(base).unwrap(), None);
 }
 
 #[test]
@@ -312,9 +315,9 @@ fn damaged_records_stop_a_conversion_until_they_are_given_up() {
     let text = refused.to_string();
     assert!(text.contains(&format!("(partitions {partition})")), "{text}");
     assert!(text.contains("--accept-damage"), "{text}");
-    assert!(!under_way(base).unwrap().unwrap().is_complete, "the old data still counts");
+    assert!(!started_conversion(base).unwrap().unwrap().is_complete, "the old data still counts");
 
-    let accepting = Notes { accepts_damage: true, ..NOTES };
+    let accepting = CopySettings { accepts_damage: true, ..NOTES };
     assert!(run(base, "bitcask", "leveldb", &accepting, |_| false).unwrap());
     let moved = open("leveldb", base);
     let found = everything(&*moved.engine);
@@ -345,7 +348,7 @@ fn a_damaged_list_of_keys_costs_pages_and_nothing_else_if_damage_is_accepted() {
     }
     let refused = run(base, "bitcask", "leveldb", &NOTES, |_| false).unwrap_err();
     assert!(matches!(refused, ConvertError::Damaged { .. }), "{refused}");
-    let accepting = Notes { accepts_damage: true, ..NOTES };
+    let accepting = CopySettings { accepts_damage: true, ..NOTES };
     assert!(run(base, "bitcask", "leveldb", &accepting, |_| false).unwrap());
     assert_eq!(everything(&*open("leveldb", base).engine), expected);
 }

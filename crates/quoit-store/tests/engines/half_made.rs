@@ -15,7 +15,7 @@ const JOURNAL_BYTES: u64 = 64 << 20;
 
 fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
     let clock = Arc::new(SystemClock::default());
-    let of_trees = LsmSettings { room_bytes_min: 0, ..LsmSettings::default() };
+    let of_trees = LsmSettings { disk_free_bytes_min: 0, ..LsmSettings::default() };
     let settings = OrderedSettings::new(7);
     Ok(open_ordered(engine, directory, clock, &Threads, settings, of_trees)?.0)
 }

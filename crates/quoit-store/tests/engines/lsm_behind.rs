@@ -37,7 +37,7 @@ impl WorkerHandle for Idle {
 
 fn open(engine: &str, directory: &Path, execution: &dyn Execution) -> OrderedEngine {
     let clock = Arc::new(SystemClock::default());
-    let of_trees = LsmSettings { room_bytes_min: 0, ..LsmSettings::default() };
+    let of_trees = LsmSettings { disk_free_bytes_min: 0, ..LsmSettings::default() };
     open_ordered(engine, directory, clock, execution, OrderedSettings::new(7), of_trees).unwrap().0
 }
 

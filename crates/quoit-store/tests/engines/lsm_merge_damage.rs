@@ -19,7 +19,7 @@ const RECORD_COUNT: u64 = 400;
 fn open(directory: &Path) -> OrderedEngine {
     let clock = Arc::new(SystemClock::default());
     let of_trees = LsmSettings {
-        room_bytes_min: 0,
+        disk_free_bytes_min: 0,
         write_buffer_bytes: 16 << 10,
         block_bytes: 1 << 10,
         ..LsmSettings::default()

@@ -28,7 +28,7 @@ fn open(engine: &str, directory: &Path, execution: &ManualExecution) -> OrderedE
     // Without a record cache, reads come from the files.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees =
-        LsmSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..LsmSettings::default() };
+        LsmSettings { cache_bytes: 1 << 20, disk_free_bytes_min: 0, ..LsmSettings::default() };
     open_ordered(engine, directory, clock, execution, settings, of_trees).unwrap().0
 }
 

@@ -9,9 +9,9 @@ use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::ManualClock;
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, Maintenance, PointAccess,
-    RecordAt, RecordMeta, RecordPlace, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown,
-    Visited,
+    BatchWrite, BeforeImage, Decision, Engine, Fetch, InPlaceRead, IoMode, KeyRange, Maintenance,
+    PointAccess, RecordAt, RecordMeta, RecordPlace, RecordRef, RecordVisitor, RecordWalk,
+    ScanAccess, TransactionFn, VisitedRecord,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
@@ -38,12 +38,12 @@ impl InMemory {
                 value.resize(size, 0);
                 Decision::Put(meta)
             };
-            self.engine.update(at, Before::Skip, Access::Wait, &mut change).map(drop)
+            self.engine.update(at, BeforeImage::Skip, IoMode::Wait, &mut change).map(drop)
         })
     }
 
     fn has(&self, key: &str) -> bool {
-        let fetch = with_record(key, |at| self.engine.get(at, Access::NoWait).unwrap());
+        let fetch = with_record(key, |at| self.engine.get(at, IoMode::NoWait).unwrap());
         matches!(fetch, Fetch::Found(_))
     }
 }
@@ -209,14 +209,14 @@ fn a_damaged_place_to_go_on_from_is_an_error() {
 fn put_large(subject: &InMemory, key: &str, size: usize) {
     with_record(key, |root| {
         with_pieces(root, |pieces| {
-            let body: &mut Body<'_> = &mut |transaction| {
+            let body: &mut TransactionFn<'_> = &mut |transaction| {
                 assert!(transaction.get(root)?.is_none());
                 for piece in pieces {
                     transaction.put(piece, RecordMeta::PIECE, &vec![1; size])?;
                 }
                 transaction.put(root, RecordMeta::default(), b"root")
             };
-            subject.engine.transact(Partition(3), Access::Wait, body).unwrap();
+            subject.engine.transact(Partition(3), IoMode::Wait, body).unwrap();
         });
     });
 }
@@ -237,7 +237,7 @@ fn with_pieces<T>(root: &RecordAt<'_>, then: impl FnOnce(&[RecordAt<'_>]) -> T) 
 /// Number of the parts that exist: the record and its two pieces.
 fn part_count(subject: &InMemory, key: &str) -> usize {
     let is_there = |at: &RecordAt<'_>| {
-        matches!(subject.engine.get(at, Access::Wait).unwrap(), Fetch::Found(_))
+        matches!(subject.engine.get(at, IoMode::Wait).unwrap(), Fetch::Found(_))
     };
     with_record(key, |root| {
         let count = with_pieces(root, |pieces| pieces.iter().filter(|at| is_there(at)).count());
@@ -257,9 +257,9 @@ fn a_record_is_evicted_with_all_of_its_pieces_or_not_at_all() {
     for number in 0..20 {
         subject.put(&format!("small{number}"), 1_000).unwrap();
         let left = with_record("large", |root| {
-            let body: &mut Body<'_> = &mut |_| Ok(());
-            subject.engine.transact(root.partition, Access::Wait, body).unwrap();
-            with_pieces(root, |pieces| subject.engine.get(&pieces[0], Access::Wait).unwrap())
+            let body: &mut TransactionFn<'_> = &mut |_| Ok(());
+            subject.engine.transact(root.partition, IoMode::Wait, body).unwrap();
+            with_pieces(root, |pieces| subject.engine.get(&pieces[0], IoMode::Wait).unwrap())
         });
         assert_eq!(matches!(left, Fetch::Found(_)), number < 3, "{number}");
     }
@@ -323,8 +323,8 @@ fn apply(subject: &InMemory, key: &str, operation: Use) -> bool {
             subject.put(key, size).unwrap();
             true
         }
-        Use::Get => matches!(engine.get(at, Access::NoWait).unwrap(), Fetch::Found(_)),
-        Use::Show => engine.show(at, Access::NoWait, &mut |_| {}).unwrap() == Shown::Found,
+        Use::Get => matches!(engine.get(at, IoMode::NoWait).unwrap(), Fetch::Found(_)),
+        Use::Show => engine.show(at, IoMode::NoWait, &mut |_| {}).unwrap() == InPlaceRead::Found,
         Use::Head => engine.head(at).unwrap().is_some(),
         Use::Look | Use::Remove => {
             let mut found = false;
@@ -332,16 +332,16 @@ fn apply(subject: &InMemory, key: &str, operation: Use) -> bool {
                 found = before.is_some();
                 if matches!(operation, Use::Remove) { Decision::Remove } else { Decision::Keep }
             };
-            engine.update(at, Before::Read, Access::NoWait, &mut change).unwrap();
+            engine.update(at, BeforeImage::Read, IoMode::NoWait, &mut change).unwrap();
             found
         }
         Use::Transact => {
             let mut found = false;
-            let body: &mut Body<'_> = &mut |transaction| {
+            let body: &mut TransactionFn<'_> = &mut |transaction| {
                 found = transaction.get(at)?.is_some();
                 Ok(())
             };
-            engine.transact(at.partition, Access::NoWait, body).unwrap();
+            engine.transact(at.partition, IoMode::NoWait, body).unwrap();
             found
         }
     })
@@ -394,8 +394,8 @@ impl RecordVisitor for AgeingVisitor<'_> {
         Some(RecordPlace { identity: hash.identity, partition })
     }
 
-    fn visit(&mut self, _: &[u8], record: Visited<'_>) {
-        assert!(matches!(record, Visited::Missing), "{record:?}");
+    fn visit(&mut self, _: &[u8], record: VisitedRecord<'_>) {
+        assert!(matches!(record, VisitedRecord::Missing), "{record:?}");
         self.missing_count += 1;
     }
 }

@@ -9,11 +9,11 @@ use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::BucketRef;
-use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, Next};
+use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, NextStep};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::compare::Digests;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Maintenance,
+    Applied, BatchWrite, BeforeImage, Decision, Engine, Fetch, IoMode, KeyRange, Maintenance,
     PointAccess, RecordAt, RecordMeta, RecordRef, ScanAccess, Ticket,
 };
 use quoit_store::error::StoreError;
@@ -166,7 +166,7 @@ impl Several {
         mut change: impl FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision,
     ) -> Ticket {
         with_record(bucket, key, |at| {
-            match self.multi().update(at, Before::Skip, Access::Wait, &mut change).unwrap() {
+            match self.multi().update(at, BeforeImage::Skip, IoMode::Wait, &mut change).unwrap() {
                 Applied::Written(ticket) => ticket,
                 other => panic!("a write was {other:?}"),
             }
@@ -174,7 +174,7 @@ impl Several {
     }
 
     fn has(&self, bucket: &str, key: &str) -> bool {
-        let fetch = with_record(bucket, key, |at| self.multi().get(at, Access::Wait).unwrap());
+        let fetch = with_record(bucket, key, |at| self.multi().get(at, IoMode::Wait).unwrap());
         matches!(fetch, Fetch::Found(_))
     }
 
@@ -197,7 +197,7 @@ impl Subject for Several {
     }
 
     fn rebuild_indexes(&self) {
-        while self.executions[0].step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        while self.executions[0].step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
     }
 
     fn restart(&mut self) {
@@ -334,7 +334,7 @@ fn pieces_are_where_their_record_is() {
     several.multi().batch(&[write]).unwrap();
     assert_eq!(several.multi().engine_of(piece.bucket), "tree");
     several.table.set(Assignments::default());
-    let found = several.multi().get(&at, Access::Wait).unwrap();
+    let found = several.multi().get(&at, IoMode::Wait).unwrap();
     assert!(matches!(found, Fetch::Found(_)) && several.has("t/a", "set"));
     let pages = several.multi().list_keys(KeyRange::Bucket(piece.bucket), None, 10).unwrap();
     assert_eq!(pages.entries.len(), 1);
@@ -389,11 +389,11 @@ fn what_would_be_in_several_engines_at_once_is_refused_as_a_whole() {
             let error = several.multi().batch(&writes).unwrap_err();
             assert!(matches!(error, StoreError::SeveralEngines), "{error}");
             several.multi().batch(&writes[..1]).unwrap();
-            let body: &mut quoit_store::engine::Body<'_> = &mut |transaction| {
+            let body: &mut quoit_store::engine::TransactionFn<'_> = &mut |transaction| {
                 transaction.remove(&one)?;
                 transaction.put(&other, meta, b"value")
             };
-            let error = several.multi().transact(Partition(3), Access::Wait, body).unwrap_err();
+            let error = several.multi().transact(Partition(3), IoMode::Wait, body).unwrap_err();
             assert!(matches!(error, StoreError::SeveralEngines), "{error}");
         });
     });

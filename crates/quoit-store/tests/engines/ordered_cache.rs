@@ -6,7 +6,7 @@ use crate::support::{Name, put, remove, value};
 use quoit_model::hash::Identity;
 use quoit_seam::{Execution, ManualExecution, SystemClock, Threads};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, Maintenance, PointAccess, RecordMeta,
+    Applied, BeforeImage, Decision, Engine, Fetch, IoMode, Maintenance, PointAccess, RecordMeta,
     ScanAccess, SizeBound,
 };
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
@@ -37,7 +37,7 @@ fn open_with(
 
 /// Result of a get that must not wait; `None` if it would have to wait.
 fn at_once(engine: &dyn Engine, key: &str) -> Option<Option<Vec<u8>>> {
-    match engine.get(&Name::new(key).at(), Access::NoWait).unwrap() {
+    match engine.get(&Name::new(key).at(), IoMode::NoWait).unwrap() {
         Fetch::Found(record) => Some(Some(record.value.to_vec())),
         Fetch::Missing => Some(None),
         Fetch::WouldBlock => None,
@@ -51,7 +51,7 @@ fn try_change(engine: &dyn Engine, key: &str, value: &[u8]) -> Applied {
         out.extend_from_slice(value);
         Decision::Put(RecordMeta::default())
     };
-    engine.update(&Name::new(key).at(), Before::Read, Access::NoWait, change).unwrap()
+    engine.update(&Name::new(key).at(), BeforeImage::Read, IoMode::NoWait, change).unwrap()
 }
 
 #[test]
@@ -184,14 +184,14 @@ fn the_size_of_a_record_is_told_by_its_head() {
             for value_bytes in [3, 50_000] {
                 put(&engine, "a", &vec![1; value_bytes]);
                 let written = SizeBound::AtMost(value_bytes as u64);
-                assert_eq!(bound("a", Access::NoWait), written, "{name}: it waits in memory");
+                assert_eq!(bound("a", IoMode::NoWait), written, "{name}: it waits in memory");
                 engine.sync().unwrap();
                 if cache_bytes == 0 {
-                    assert_eq!(bound("a", Access::NoWait), SizeBound::WouldBlock, "{name}");
+                    assert_eq!(bound("a", IoMode::NoWait), SizeBound::WouldBlock, "{name}");
                 }
-                assert_eq!(bound("a", Access::Wait), written, "{name}");
+                assert_eq!(bound("a", IoMode::Wait), written, "{name}");
             }
-            assert_eq!(bound("none", Access::Wait), SizeBound::Unknown, "{name}");
+            assert_eq!(bound("none", IoMode::Wait), SizeBound::Unknown, "{name}");
         }
     }
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use quoit_seam::{ManualClock, ManualExecution};
 use quoit_store::engine::{
-    Access, Fetch, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPlace,
-    RecordVisitor, RecordWalk, ScanAccess, Visited,
+    Fetch, IoMode, KeyRange, Maintenance, PointAccess, RecordAt, RecordMeta, RecordPlace,
+    RecordVisitor, RecordWalk, ScanAccess, VisitedRecord,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
@@ -85,16 +85,16 @@ impl RecordVisitor for OutcomeVisitor<'_> {
         Some(RecordPlace { identity, partition })
     }
 
-    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
+    fn visit(&mut self, encoded: &[u8], record: VisitedRecord<'_>) {
         let number = number_of(encoded);
         let outcome = match record {
-            Visited::Found(record) => {
+            VisitedRecord::Found(record) => {
                 let is_right = record.value == value_of(number);
                 assert!(is_right, "wrong bytes of {number}: damage of {}", self.damaged.display());
                 Outcome::Right
             }
-            Visited::Missing => Outcome::Lost,
-            Visited::Damaged => Outcome::Damaged,
+            VisitedRecord::Missing => Outcome::Lost,
+            VisitedRecord::Damaged => Outcome::Damaged,
         };
         self.seen.push((number, outcome));
     }
@@ -125,7 +125,7 @@ fn read_all(engine: &OrderedEngine, damaged: &Path) -> [u64; 3] {
     let mut outcomes = Vec::new();
     for number in 0..RECORD_COUNT {
         let name = Name::new(&format!("key{number}"));
-        outcomes.push(match engine.get(&name.at(), Access::Wait) {
+        outcomes.push(match engine.get(&name.at(), IoMode::Wait) {
             Ok(Fetch::Found(record)) => {
                 let is_right = record.value == value_of(number);
                 assert!(is_right, "wrong bytes of {number} after damage of {}", damaged.display());

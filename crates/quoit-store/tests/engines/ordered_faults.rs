@@ -7,7 +7,7 @@ use quoit_model::hash::RingSize;
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, Maintenance, PointAccess,
+    Applied, BatchWrite, BeforeImage, Decision, Engine, Fetch, IoMode, Maintenance, PointAccess,
     RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
@@ -47,7 +47,8 @@ impl Tree {
         // Without a record cache, reads come from the file.
         let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
         // Disables the early warning of a full disk.
-        let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
+        let of_tree =
+            TreeSettings { cache_bytes: 1 << 20, disk_free_bytes_min: 0, has_replicas: true };
         let (engine, report) =
             OrderedEngine::open_innostore(&disk, clock, &self.execution, settings, of_tree)?;
         self.engine = Some(engine);
@@ -141,7 +142,7 @@ fn a_read_that_fails_fails_no_other_read_and_no_write() {
     tree.engine = None;
     tree.open().unwrap();
     let engine = tree.engine();
-    let read = |name: &str| engine.get(&Name::new(name).at(), Access::Wait);
+    let read = |name: &str| engine.get(&Name::new(name).at(), IoMode::Wait);
     let fail = |count| tree.disk.set_faults(|faults| faults.failing_reads = count);
     let mut failed_count = 0;
     for (number, name) in names.iter().enumerate() {
@@ -221,7 +222,7 @@ fn damaged_bytes_are_never_shown_and_are_found_by_verification() {
         out.extend_from_slice(b"healed");
         Decision::Put(RecordMeta::default())
     };
-    let applied = engine.update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
+    let applied = engine.update(&name.at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(value(engine, "damaged").as_deref(), Some(&b"healed"[..]));
     check_sums(engine);
@@ -271,7 +272,7 @@ fn entries_of_a_damaged_record_go_with_it() {
         Decision::Put(RecordMeta::default())
     };
     let at = Name::new("damaged");
-    let applied = engine.update(&at.at(), Before::Skip, Access::Wait, replace).unwrap();
+    let applied = engine.update(&at.at(), BeforeImage::Skip, IoMode::Wait, replace).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(query_all(engine).unwrap().len(), 2);
     // The other record was in the same page: its entries are found, but it can't be read.
@@ -283,7 +284,7 @@ fn entries_of_a_damaged_record_go_with_it() {
         out.extend_from_slice(&value);
         Decision::Put(meta)
     };
-    engine.update(&Name::new("whole").at(), Before::Skip, Access::Wait, replace).unwrap();
+    engine.update(&Name::new("whole").at(), BeforeImage::Skip, IoMode::Wait, replace).unwrap();
     check_indexes(engine);
 }
 
@@ -342,7 +343,7 @@ fn what_was_closed_is_clean_and_keeps_its_counters() {
     tree.engine().identity().note_exported(400).unwrap();
     tree.engine().close().unwrap();
     assert!(matches!(
-        tree.engine().get(&Name::new("key").at(), Access::Wait),
+        tree.engine().get(&Name::new("key").at(), IoMode::Wait),
         Err(StoreError::Closed)
     ));
     tree.engine = None;
@@ -359,8 +360,8 @@ fn a_read_that_may_not_wait_says_so_unless_the_record_is_in_memory() {
     let tree = Tree::new();
     put(tree.engine(), "key", b"value");
     let get = |access| tree.engine().get(&Name::new("key").at(), access).unwrap();
-    assert!(matches!(get(Access::NoWait), Fetch::Found(_)));
+    assert!(matches!(get(IoMode::NoWait), Fetch::Found(_)));
     tree.engine().sync().unwrap();
-    assert_eq!(get(Access::NoWait), Fetch::WouldBlock);
-    assert!(matches!(get(Access::Wait), Fetch::Found(_)));
+    assert_eq!(get(IoMode::NoWait), Fetch::WouldBlock);
+    assert!(matches!(get(IoMode::Wait), Fetch::Found(_)));
 }

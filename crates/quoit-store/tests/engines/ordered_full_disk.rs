@@ -33,14 +33,14 @@ const KEY_COUNT: u64 = 1_000;
 /// Time that the engine may take to accept writes again after room was made.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open(engine: &str, directory: &Path, room_bytes_min: u64) -> OrderedEngine {
+fn open(engine: &str, directory: &Path, disk_free_bytes_min: u64) -> OrderedEngine {
     let clock = Arc::new(SystemClock::default());
     // Without a record cache, reads come from the files.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings {
         write_buffer_bytes: 2 << 20,
         cache_bytes: 1 << 20,
-        room_bytes_min,
+        disk_free_bytes_min,
         ..Default::default()
     };
     open_ordered(engine, directory, clock, &Threads, settings, of_trees).unwrap().0

@@ -5,7 +5,7 @@ use crate::support::indexes::{query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
 use crate::support::{check_sums, expired, keys, put, try_put};
 use quoit_model::hash::{Partition, RingSize};
-use quoit_seam::{ManualClock, ManualExecution, Next};
+use quoit_seam::{ManualClock, ManualExecution, NextStep};
 use quoit_store::engine::{Maintenance, RecordMeta};
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedSettings, UPKEEP_WORKER, WRITE_WORKER,
@@ -50,8 +50,8 @@ impl World {
 fn tidy_up(execution: &ManualExecution) {
     for step in 0..STEP_COUNT_MAX {
         match execution.step(UPKEEP_WORKER) {
-            Some(Next::AfterUs(pause_us)) if pause_us > SOON_US => return,
-            Some(Next::AfterUs(_)) => {}
+            Some(NextStep::AfterUs(pause_us)) if pause_us > SOON_US => return,
+            Some(NextStep::AfterUs(_)) => {}
             other => panic!("{other:?}"),
         }
         if step % 3 == 2 {
@@ -113,7 +113,7 @@ fn what_was_dropped_goes_without_a_rest() {
         // If records had been left, upkeep would have more to do.
         let opened = world.open(engine);
         let next = world.execution.step(UPKEEP_WORKER);
-        assert!(matches!(next, Some(Next::AfterUs(us)) if us > SOON_US), "{engine}: {next:?}");
+        assert!(matches!(next, Some(NextStep::AfterUs(us)) if us > SOON_US), "{engine}: {next:?}");
         assert_eq!(keys(&opened), Vec::<String>::new());
         check_sums(&opened);
     }

@@ -33,7 +33,7 @@ fn open(engine: &str, directory: &Path) -> Result<(OrderedEngine, OrderedReport)
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings {
         cache_bytes: 1 << 20,
-        room_bytes_min: 0,
+        disk_free_bytes_min: 0,
         write_buffer_bytes: 32 << 10,
         block_bytes: 1 << 10,
         ..LsmSettings::default()

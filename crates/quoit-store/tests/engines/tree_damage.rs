@@ -3,10 +3,10 @@
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::{Faulty, Name, check_sums, get, mix, put};
-use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, NextStep};
 use quoit_store::bitcask::SNAPSHOT_WORKER;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, KeyRange, Maintenance, RecordMeta, RecordRef,
+    Applied, BeforeImage, Decision, Engine, IoMode, KeyRange, Maintenance, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedReport, OrderedSettings, TreeSettings};
@@ -64,7 +64,7 @@ fn disk_with_a_flip(files: &[(String, Vec<u8>)], name: &str, seed: u64) -> Fault
 }
 
 fn tend(store: &Faulty) {
-    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    while store.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
 }
 
 /// A store whose index entries have all been moved to their file.
@@ -124,7 +124,7 @@ fn indexes_on_a_bad_piece_of_the_disk_get_another_file() {
     let expected = query_all(store.engine()).unwrap();
     let size = store.disk.bytes(INDEXES).unwrap().len() as u64;
     // Writes continue even if the whole file is bad.
-    store.disk.spoil(INDEXES, 0..size);
+    store.disk.make_unreadable(INDEXES, 0..size);
     for number in 0..50 {
         try_put_indexed(store.engine(), &key(number), 20_000 + number).unwrap();
     }
@@ -133,7 +133,7 @@ fn indexes_on_a_bad_piece_of_the_disk_get_another_file() {
     check_indexes(store.engine());
     // An unreadable file doesn't fail queries permanently.
     store.close();
-    store.disk.spoil(INDEXES, 4_096..size);
+    store.disk.make_unreadable(INDEXES, 4_096..size);
     store.open().unwrap();
     let unavailable = query_all(store.engine());
     let is_told = matches!(unavailable, Err(StoreError::IndexesUnavailable { .. }));
@@ -153,10 +153,10 @@ fn open_tree(disk: &FaultyDisk) -> Result<OrderedEngine, StoreError> {
 }
 
 fn open_and_report(disk: &FaultyDisk) -> Result<(OrderedEngine, OrderedReport), StoreError> {
-    open_beside(disk, false)
+    open_auxiliary(disk, false)
 }
 
-fn open_beside(
+fn open_auxiliary(
     disk: &FaultyDisk,
     has_replicas: bool,
 ) -> Result<(OrderedEngine, OrderedReport), StoreError> {
@@ -164,7 +164,7 @@ fn open_beside(
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
     // Without a record cache, reads come from the file.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
-    let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas };
+    let of_tree = TreeSettings { cache_bytes: 1 << 20, disk_free_bytes_min: 0, has_replicas };
     let execution = ManualExecution::default();
     OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree)
 }
@@ -215,7 +215,7 @@ fn try_replace(
         out.extend_from_slice(value);
         Decision::Put(meta)
     };
-    let applied = engine.update(&Name::new(key).at(), Before::Skip, Access::Wait, change)?;
+    let applied = engine.update(&Name::new(key).at(), BeforeImage::Skip, IoMode::Wait, change)?;
     assert!(matches!(applied, Applied::Written(_)));
     Ok(())
 }
@@ -226,7 +226,7 @@ fn replace(engine: &dyn Engine, key: &str, value: &[u8], meta: RecordMeta) {
 
 /// Opens a store, finds all damage, writes a record and closes the store.
 fn find_all_and_write(disk: &FaultyDisk, has_replicas: bool) -> Result<(), StoreError> {
-    let (engine, _) = open_beside(disk, has_replicas)?;
+    let (engine, _) = open_auxiliary(disk, has_replicas)?;
     let _ = (list_all(&engine), query_all(&engine), engine.verify(None, u64::MAX));
     try_replace(&engine, "new", b"value", RecordMeta::default())?;
     engine.sync()?;
@@ -335,7 +335,7 @@ fn a_tree_with_damage_all_over_is_told_as_a_loss_where_records_are_missing() {
             // If other nodes have replicas of the records, it does.
             find_all_and_write(&disk, true).unwrap();
         }
-        let (engine, report) = open_beside(&disk, is_refused).unwrap();
+        let (engine, report) = open_auxiliary(&disk, is_refused).unwrap();
         let mut missing_count = 0;
         for number in 0..RECORD_COUNT {
             match get(&engine, &key(number)) {

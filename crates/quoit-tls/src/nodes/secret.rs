@@ -68,12 +68,12 @@ impl SharedSecret {
     }
 
     /// Returns the digest of the dialing side's public key.
-    pub(super) fn asking_key(&self) -> Result<Fingerprint, TlsError> {
+    pub(super) fn client_key(&self) -> Result<Fingerprint, TlsError> {
         Ok(Fingerprint::of(seeded_key(&self.asks)?.public_key_raw()))
     }
 
     /// Returns the digest of the listening side's public key.
-    pub(super) fn answering_key(&self) -> Result<Fingerprint, TlsError> {
+    pub(super) fn server_key(&self) -> Result<Fingerprint, TlsError> {
         Ok(Fingerprint::of(seeded_key(&self.answers)?.public_key_raw()))
     }
 

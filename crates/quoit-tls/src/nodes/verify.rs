@@ -85,7 +85,7 @@ impl LinkTrust {
     fn client_verifier(&self) -> Result<ProofVerifier, TlsError> {
         let members = WebPkiClientVerifier::builder_with_provider(self.roots()?, crate::provider());
         let members = members.build().map_err(issue_error)?;
-        let secret = self.secret.as_ref().map(SharedSecret::asking_key).transpose()?;
+        let secret = self.secret.as_ref().map(SharedSecret::client_key).transpose()?;
         let (removed, tokens) = (self.removed.clone(), self.tokens.clone());
         Ok(ProofVerifier { members, removed, tokens, secret })
     }
@@ -120,7 +120,7 @@ impl LinkTrust {
             return Some(LinkProof::Node(node.to_owned()));
         }
         let key = key_of(leaf)?;
-        let secret = self.secret.as_ref().and_then(|secret| secret.asking_key().ok());
+        let secret = self.secret.as_ref().and_then(|secret| secret.client_key().ok());
         Some(if secret == Some(key) { LinkProof::Secret } else { LinkProof::Token(key) })
     }
 }
@@ -143,7 +143,7 @@ impl SharedSecret {
     ///
     /// [`TlsError`].
     pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        client(PeerTrust::Key(self.answering_key()?), &self.asking()?, ALPN_SECRET)
+        client(PeerTrust::Key(self.server_key()?), &self.asking()?, ALPN_SECRET)
     }
 }
 

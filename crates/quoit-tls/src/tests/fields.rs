@@ -5,7 +5,7 @@ use super::der::{Damage, Element};
 use super::fixture::Authority;
 use super::handshakes::{Both, dial, now_params, open, shake};
 use crate::{
-    ClientSettings, Identity, Instant, Place, Purpose, TlsError, is_refused_certificate,
+    ClientSettings, FilePosition, Identity, Instant, Purpose, TlsError, is_refused_certificate,
     load_certificates, load_private_key,
 };
 use base64::Engine;
@@ -86,7 +86,9 @@ fn assert_is_told(fault: &TlsError, file: &Path, case: &Case) {
     let Case { name, .. } = case;
     assert!(words.contains(&*file.to_string_lossy()), "{name}: {words}");
     match fault {
-        TlsError::File { place, .. } => assert_eq!(*place, Place::Line(2), "{name}: {words}"),
+        TlsError::File { place, .. } => {
+            assert_eq!(*place, FilePosition::Line(2), "{name}: {words}")
+        }
         TlsError::KeyMismatch { .. } => assert_eq!(case.field, "key", "{name}: {words}"),
         _ => panic!("{name}: {words}"),
     }

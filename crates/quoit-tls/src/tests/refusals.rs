@@ -2,8 +2,8 @@
 
 use super::fixture::{Authority, DAY, NOW, kept, params, private_file, refusal};
 use crate::{
-    CipherList, ClientCertificates, FileFault, Identity, Place, Purpose, ServerSettings, ServerTls,
-    TlsError, Versions, load_authorities, load_certificates, load_private_key,
+    CipherList, ClientCertificates, FileFault, FilePosition, Identity, Purpose, ServerSettings,
+    ServerTls, TlsError, Versions, load_authorities, load_certificates, load_private_key,
     load_revocation_lists, server_name,
 };
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa};
@@ -184,7 +184,7 @@ fn the_second_of_two_certificates_is_named_by_its_line() {
     let both = authority.write("both.pem", format!("{first}# a remark\n\n{broken}"));
     let fault = Identity::load(&both, &key, &[], Purpose::Server, NOW).unwrap_err();
     let TlsError::File { place, .. } = &fault else { panic!("{fault}") };
-    assert_eq!(*place, Place::Line(line), "{fault}");
+    assert_eq!(*place, FilePosition::Line(line), "{fault}");
 }
 
 #[test]

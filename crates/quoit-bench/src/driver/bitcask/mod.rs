@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use self::settings::StoreSettings;
 use self::store::BenchStore;
 use super::engine::{self, EngineWorker, Writing, reason_of};
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -26,7 +26,7 @@ pub(super) struct Bitcask {
 /// State that all workers share.
 pub(super) struct BitcaskPlan {
     settings: StoreSettings,
-    key_kind: Kind,
+    key_kind: KeyKind,
     /// The store, opened by the first worker.
     store: Mutex<Option<Arc<BenchStore>>>,
 }
@@ -52,7 +52,7 @@ impl Driver for Bitcask {
         Ok(BitcaskPlan { settings, key_kind, store: Mutex::new(None) })
     }
 
-    fn asks(plan: &BitcaskPlan) -> Asks {
+    fn system_requirements(plan: &BitcaskPlan) -> SystemRequirements {
         let durability = match (plan.settings.is_synced, plan.settings.sync_interval) {
             (true, _) => "each write waits for its sync".to_owned(),
             (false, Some(interval)) => {
@@ -60,7 +60,7 @@ impl Driver for Bitcask {
             }
             (false, None) => "writes wait for nothing; synced at the end".to_owned(),
         };
-        Asks { targets: Vec::new(), others: Vec::new(), durability }
+        SystemRequirements { targets: Vec::new(), others: Vec::new(), durability }
     }
 
     fn notices(plan: &BitcaskPlan) -> Vec<String> {

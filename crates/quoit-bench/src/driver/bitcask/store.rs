@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use quoit_seam::{
-    Execution, NeverPauses, Next, RealDisk, SystemClock, Threads, Worker, WorkerHandle,
+    Execution, NeverPauses, NextStep, RealDisk, SystemClock, Threads, Worker, WorkerHandle,
 };
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability, MERGE_WORKER};
 use quoit_store::engine::Maintenance;
@@ -78,7 +78,7 @@ impl BenchStore {
     /// Merges until no segment is worth merging. Returns at once if another merge is in progress.
     pub(super) fn merge_when_needed(&self) {
         let Ok(merger) = self.merger.try_lock() else { return };
-        while let Some(Next::Again) = merger.as_ref().map(|merger| merger.step(&NeverPauses)) {}
+        while let Some(NextStep::Again) = merger.as_ref().map(|merger| merger.step(&NeverPauses)) {}
     }
 }
 

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::disconnect::DisconnectTimer;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path};
 use super::inputs::acknowledge;
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes};
 use crate::config::{Config, ConfigError};
 use crate::keygen::Exhausted;
 use crate::random::mix;
@@ -67,7 +67,7 @@ impl Driver for HttpRaw {
         read_plan(config)
     }
 
-    fn asks(plan: &HttpRawPlan) -> Asks {
+    fn system_requirements(plan: &HttpRawPlan) -> SystemRequirements {
         let durability = match String::from_utf8_lossy(&plan.params) {
             params if params.is_empty() => {
                 "w, dw: requests carry none, the bucket decides".to_owned()
@@ -76,7 +76,7 @@ impl Driver for HttpRaw {
                 format!("every request has {params}; otherwise the bucket's properties apply")
             }
         };
-        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &HttpRawPlan, term: &Term) -> Option<HttpRawOperation> {
@@ -157,8 +157,8 @@ impl Driver for HttpRaw {
         }
         match done {
             Ok(()) => Outcome::Success,
-            Err(HttpObstacle::Failed(reason)) => Outcome::Failure(reason),
-            Err(HttpObstacle::Exhausted) => Outcome::Stop,
+            Err(HttpAttemptError::Failed(reason)) => Outcome::Failure(reason),
+            Err(HttpAttemptError::Exhausted) => Outcome::Stop,
         }
     }
 
@@ -189,8 +189,8 @@ impl HttpRaw {
         if self.links[last].is_unreachable() && self.retry_at[last] <= now {
             self.retry_at[last] = now + FAILURE_PAUSE;
         }
-        let in_turn = (0..count).map(|step| (self.next_target + step) % count);
-        let target = in_turn.clone().find(|target| self.retry_at[*target] <= now);
+        let rotated = (0..count).map(|step| (self.next_target + step) % count);
+        let target = rotated.clone().find(|target| self.retry_at[*target] <= now);
         let target = target.unwrap_or(self.next_target);
         self.next_target = (target + 1) % count;
         target
@@ -199,20 +199,20 @@ impl HttpRaw {
 
 /// Reasons why an operation did not complete.
 #[derive(Debug)]
-enum HttpObstacle {
+enum HttpAttemptError {
     /// The operation failed, and is not retried.
     Failed(Term),
     /// A finite generator has ended.
     Exhausted,
 }
 
-impl From<Term> for HttpObstacle {
+impl From<Term> for HttpAttemptError {
     fn from(reason: Term) -> Self {
         Self::Failed(reason)
     }
 }
 
-impl From<Exhausted> for HttpObstacle {
+impl From<Exhausted> for HttpAttemptError {
     fn from(_: Exhausted) -> Self {
         Self::Exhausted
     }
@@ -245,7 +245,7 @@ impl HttpRaw {
         operation: HttpRawOperation,
         inputs: &mut Inputs,
         file: Option<&Path>,
-    ) -> Result<(), HttpObstacle> {
+    ) -> Result<(), HttpAttemptError> {
         let mut left = self.links.len();
         loop {
             let target = self.take_target();
@@ -265,7 +265,7 @@ impl HttpRaw {
         operation: HttpRawOperation,
         inputs: &mut Inputs,
         file: Option<&Path>,
-    ) -> Result<(), HttpObstacle> {
+    ) -> Result<(), HttpAttemptError> {
         let found: &[u16] = match operation {
             HttpRawOperation::GetExisting | HttpRawOperation::UpdateExisting => &[200, 300],
             _ => &[200, 300, 404],

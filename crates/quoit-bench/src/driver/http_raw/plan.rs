@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::config::{Config, ConfigError, Target, TargetKeys};
 use crate::driver::disconnect::Disconnect;
 use crate::driver::http_link::{ENCODED_PATH, PATH, append_to_path, read_headers, read_use_ssl};
-use crate::keygen::{Key, Kind};
+use crate::keygen::{Key, KeyKind};
 use crate::login::HttpSecurity;
 
 /// The settings that all workers share.
@@ -24,7 +24,7 @@ pub(in crate::driver) struct HttpRawPlan {
     pub(super) params: Vec<u8>,
     pub(super) timeout: Duration,
     pub(super) disconnect: Disconnect,
-    pub(super) key_kind: Kind,
+    pub(super) key_kind: KeyKind,
     pub(super) is_verified: bool,
     /// Files that `put_file` stores, in order of their names; `None` without `file_dir`.
     pub(super) files: Option<Vec<PathBuf>>,
@@ -35,10 +35,10 @@ pub(in crate::driver) struct HttpRawPlan {
 pub(super) fn write_path(path: &mut Vec<u8>, plan: &HttpRawPlan, key: &Key) {
     path.clear();
     path.extend_from_slice(&plan.key_prefix);
-    if plan.key_kind == Kind::Integer {
+    if plan.key_kind == KeyKind::Integer {
         write!(path, "{}", key.integer()).expect("writing to a vector does not fail");
     }
-    let kept = if plan.key_kind == Kind::String { ENCODED_PATH } else { PATH };
+    let kept = if plan.key_kind == KeyKind::String { ENCODED_PATH } else { PATH };
     append_to_path(path, key.bytes(), kept);
     path.extend_from_slice(&plan.params);
 }

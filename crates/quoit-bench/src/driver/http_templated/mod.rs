@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::sync::PoisonError;
 
 use self::plan::TemplatedPlan;
-use self::text::{Text, Writer, index_of};
+use self::text::{TextTemplate, Writer, index_of};
 use super::disconnect::DisconnectTimer;
 use super::http_link::{HttpLink, Method, PATH_AND_QUERY, append_to_path, check_status};
-use super::{Asks, Driver, Inputs, Outcome, StartError};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements};
 use crate::config::{Config, ConfigError};
 use crate::http::HttpRequest;
 use crate::keygen::Exhausted;
@@ -58,9 +58,9 @@ impl Driver for HttpTemplated {
         TemplatedPlan::read(config)
     }
 
-    fn asks(plan: &TemplatedPlan) -> Asks {
+    fn system_requirements(plan: &TemplatedPlan) -> SystemRequirements {
         let durability = "requests ask for nothing but what their templates say".to_owned();
-        Asks { targets: plan.servers.clone(), others: Vec::new(), durability }
+        SystemRequirements { targets: plan.servers.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &TemplatedPlan, term: &Term) -> Option<TemplatedOperation> {
@@ -84,7 +84,7 @@ impl Driver for HttpTemplated {
             None => None,
             Some(name) => Some(index_of(name, &plan.values)?),
         };
-        let is_drawn = |index: usize| matches!(plan.values[index].1, Text::Value);
+        let is_drawn = |index: usize| matches!(plan.values[index].1, TextTemplate::Value);
         Some(TemplatedOperation {
             method,
             target: index_of(target, &plan.targets)?,

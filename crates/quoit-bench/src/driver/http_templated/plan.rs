@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::text::{Named, TemplateSources, Text};
+use super::text::{NamedGenerators, TemplateSources, TextTemplate};
 use crate::config::{Config, ConfigError, Settings, Target, ValueForm};
 use crate::driver::disconnect::Disconnect;
 use crate::driver::http_link::{header_lines, read_headers, read_security};
-use crate::keygen::{KeyGenerator, Kind};
+use crate::keygen::{KeyGenerator, KeyKind};
 use crate::login::HttpSecurity;
 use crate::term::Term;
 use crate::valgen::{SourceSettings, Sources};
@@ -18,15 +18,15 @@ pub(in crate::driver) struct TemplatedPlan {
     /// Servers that requests go to.
     pub(super) servers: Vec<Target>,
     pub(super) targets: Vec<(Term, Vec<TargetPath>)>,
-    pub(super) values: Vec<(Term, Text)>,
+    pub(super) values: Vec<(Term, TextTemplate)>,
     /// Header lines, by name.
     pub(super) headers: Vec<(Term, Vec<u8>)>,
-    pub(super) generators: Named,
+    pub(super) generators: NamedGenerators,
     /// Header lines that every request has.
     pub(super) common_headers: Vec<u8>,
     pub(super) timeout: Duration,
     pub(super) disconnect: Disconnect,
-    pub(super) key_kind: Kind,
+    pub(super) key_kind: KeyKind,
     pub(super) source: SourceSettings,
     pub(super) security: Option<Arc<HttpSecurity>>,
     /// Sources from which values are cut; created by the first worker.
@@ -38,7 +38,7 @@ pub(in crate::driver) struct TemplatedPlan {
 pub(super) struct TargetPath {
     /// Index into the servers.
     pub(super) server: usize,
-    pub(super) path: Text,
+    pub(super) path: TextTemplate,
 }
 
 const GENERATORS: ValueForm = ValueForm {
@@ -70,7 +70,7 @@ impl TemplatedPlan {
         let settings = &config.settings;
         let generators = read_generators(settings)?;
         let sources = TemplateSources { named: &generators, key_kind: config.key_generator.kind() };
-        let values = read_named(settings, VALUES, |term| Text::of_value(term, sources))?;
+        let values = read_named(settings, VALUES, |term| TextTemplate::of_value(term, sources))?;
         let headers = read_named(settings, HEADERS, header_lines)?;
         let mut servers = Vec::new();
         let targets = read_named(settings, TARGETS, |term| places_of(term, sources, &mut servers))?;
@@ -114,7 +114,7 @@ fn read_named<T>(
     elements.iter().enumerate().map(element).collect()
 }
 
-fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
+fn read_generators(settings: &Settings) -> Result<NamedGenerators, ConfigError> {
     let key = GENERATORS.name;
     let terms = read_named(settings, GENERATORS, |term| {
         let [kind, generator] = term.as_tuple()? else { return None };
@@ -162,7 +162,7 @@ fn place_of(
     let [host, port, path] = term.as_tuple()? else { return None };
     let port = u16::try_from(port.as_integer()?).ok().filter(|port| *port != 0)?;
     let server = Target { host: host.as_text().filter(|host| !host.is_empty())?, port };
-    let path = Text::of_term(path, sources)?;
+    let path = TextTemplate::of_term(path, sources)?;
     let known = servers.iter().position(|other| *other == server);
     let server = known.unwrap_or_else(|| {
         servers.push(server);

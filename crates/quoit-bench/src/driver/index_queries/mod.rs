@@ -21,10 +21,10 @@ use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::pb_link::Reconnects;
 use super::pb_replicas::{PbLinks, Routing};
 use super::riakc_pb::read_bucket;
-use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::http::HttpRequest;
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -84,7 +84,7 @@ impl Driver for IndexQueries {
     fn plan(config: &Config) -> Result<IndexQueryPlan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         let settings = &config.settings;
-        if config.key_generator.kind() != Kind::Integer {
+        if config.key_generator.kind() != KeyKind::Integer {
             let expected = "the driver 2i takes integers, which indexes hold: write for instance \
                             {uniform_int, 100000}";
             return Err(settings.value_error("key_generator", expected));
@@ -105,10 +105,10 @@ impl Driver for IndexQueries {
         })
     }
 
-    fn asks(plan: &IndexQueryPlan) -> Asks {
+    fn system_requirements(plan: &IndexQueryPlan) -> SystemRequirements {
         let durability = "requests carry no quorums, the bucket decides".to_owned();
         let others = vec![("http", plan.targets.http.clone())];
-        Asks { targets: plan.targets.pb.clone(), others, durability }
+        SystemRequirements { targets: plan.targets.pb.clone(), others, durability }
     }
 
     fn operation(_: &IndexQueryPlan, term: &Term) -> Option<IndexQueryOperation> {

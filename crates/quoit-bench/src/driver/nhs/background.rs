@@ -67,7 +67,7 @@ pub(super) struct Background {
 
 /// The cluster that queries go to, and the time limit of a query.
 #[derive(Debug)]
-pub(super) struct AskedCluster {
+pub(super) struct QueriedCluster {
     pub(super) target: Target,
     pub(super) bucket: Bytes,
     pub(super) timeout: Duration,
@@ -92,7 +92,7 @@ impl Background {
     }
 
     /// Starts a query, if this is the nominated worker and its last query has ended.
-    pub(super) fn start(&mut self, query: BackgroundQuery, cluster: &Rc<AskedCluster>) {
+    pub(super) fn start(&mut self, query: BackgroundQuery, cluster: &Rc<QueriedCluster>) {
         if !self.is_nominated {
             return;
         }
@@ -114,7 +114,7 @@ impl Drop for Background {
 }
 
 /// Runs a query on a connection of its own, and writes its result to the log.
-async fn run(query: BackgroundQuery, cluster: Rc<AskedCluster>) {
+async fn run(query: BackgroundQuery, cluster: Rc<QueriedCluster>) {
     let (name, began) = (query.name(), Instant::now());
     cluster.notices.tell(LogLevel::Info, || format!("{name} begins"));
     let asked = ask(query, &cluster).await;
@@ -130,7 +130,7 @@ async fn run(query: BackgroundQuery, cluster: Rc<AskedCluster>) {
 }
 
 /// Runs the query and returns its result as text.
-async fn ask(query: BackgroundQuery, cluster: &AskedCluster) -> Result<String, Term> {
+async fn ask(query: BackgroundQuery, cluster: &QueriedCluster) -> Result<String, Term> {
     let opened = PbLink::open(&cluster.target, CONNECT_TIMEOUT).await;
     let mut link = opened.map_err(|error| Term::String(error.to_string()))?;
     let bucket = cluster.bucket.clone();

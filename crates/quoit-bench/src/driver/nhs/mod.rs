@@ -19,7 +19,7 @@ use bytes::Bytes;
 use quoit_client::wire::messages::{RpbContent, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
 use rand::rngs::StdRng;
 
-use self::background::{AskedCluster, Background, BackgroundQuery};
+use self::background::{Background, BackgroundQuery, QueriedCluster};
 use self::keys::WorkerIdentity;
 use self::plan::NhsPlan;
 use super::both_targets::target_of;
@@ -27,7 +27,7 @@ use super::http_link::HttpLink;
 use super::indexes;
 use super::pb_link::{PbLink, Reconnects};
 use super::pb_replicas::{PbLinks, Routing};
-use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, key_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -53,7 +53,7 @@ pub(super) struct Nhs {
     long_bucket: &'static str,
     background: Background,
     /// The cluster that background queries go to.
-    asked: Rc<AskedCluster>,
+    asked: Rc<QueriedCluster>,
     /// Generator of documents. It is not seeded, because values never are.
     strong: StdRng,
     /// Number of records written.
@@ -105,8 +105,8 @@ impl Driver for Nhs {
         NhsPlan::read(config, Self::NAME)
     }
 
-    fn asks(plan: &NhsPlan) -> Asks {
-        plan.asks()
+    fn system_requirements(plan: &NhsPlan) -> SystemRequirements {
+        plan.system_requirements()
     }
 
     fn notices(plan: &NhsPlan) -> Vec<String> {
@@ -163,7 +163,7 @@ impl Driver for Nhs {
             http: HttpLink::new(plan.security.clone()),
             http_target: target_of(&plan.http_targets, place).clone(),
             background: Background::new(place),
-            asked: Rc::new(AskedCluster {
+            asked: Rc::new(QueriedCluster {
                 target: target_of(&plan.pb_targets, place).clone(),
                 bucket: plan.record_bucket.name.clone(),
                 timeout: plan.fold_timeout,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::keys::Order;
 use crate::config::{Config, ConfigError, Settings, Target, TargetKeys, bytes_of};
 use crate::driver::both_targets::{BothTargets, without_unnamed_overrides};
-use crate::driver::{Asks, check_values_are_bytes};
-use crate::keygen::Kind;
+use crate::driver::{SystemRequirements, check_values_are_bytes};
+use crate::keygen::KeyKind;
 use crate::login::HttpSecurity;
 use crate::notices::Notices;
 use crate::term::Term;
@@ -45,7 +45,7 @@ pub(in crate::driver) struct NhsPlan {
     pub(super) node_confirms: u64,
     /// Maximum number of postcodes of a record.
     pub(super) postcode_count_max: u64,
-    pub(super) key_kind: Kind,
+    pub(super) key_kind: KeyKind,
     /// Receives the results of background queries.
     pub(super) notices: Notices,
 }
@@ -105,8 +105,8 @@ impl NhsPlan {
         })
     }
 
-    /// See [`Driver::asks`](crate::driver::Driver::asks).
-    pub(super) fn asks(&self) -> Asks {
+    /// See [`Driver::system_requirements`](crate::driver::Driver::asks).
+    pub(super) fn system_requirements(&self) -> SystemRequirements {
         let syncs = [&self.record_bucket, &self.document_bucket]
             .map(|bucket| format!("{} {}", String::from_utf8_lossy(&bucket.name), bucket.sync));
         let durability = format!(
@@ -116,7 +116,7 @@ impl NhsPlan {
         );
         let others =
             vec![("http", self.http_targets.clone()), ("replpb", self.repl_targets.clone())];
-        Asks { targets: self.pb_targets.clone(), others, durability }
+        SystemRequirements { targets: self.pb_targets.clone(), others, durability }
     }
 
     /// See [`Driver::notices`](crate::driver::Driver::notices).

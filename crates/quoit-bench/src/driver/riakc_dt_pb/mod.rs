@@ -13,7 +13,7 @@ use super::pb_data_type::{
 };
 use super::pb_link::{CallError, PbLink, Reconnects};
 use super::pb_replicas::{PbLinks, Routing};
-use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, key_bytes};
 use crate::config::{Config, ConfigError};
 use crate::keygen::Exhausted;
 use crate::term::Term;
@@ -65,7 +65,7 @@ pub(super) enum SetOperation {
 }
 
 /// Reasons why an attempt at an operation did not succeed.
-enum DtObstacle {
+enum DtAttemptError {
     Failed(Term),
     /// The connection is lost, and the operation starts over.
     Disconnected,
@@ -73,13 +73,13 @@ enum DtObstacle {
     Exhausted,
 }
 
-impl From<Exhausted> for DtObstacle {
+impl From<Exhausted> for DtAttemptError {
     fn from(_: Exhausted) -> Self {
         Self::Exhausted
     }
 }
 
-impl From<CallError> for DtObstacle {
+impl From<CallError> for DtAttemptError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Failed(reason) => Self::Failed(reason),
@@ -101,9 +101,9 @@ impl Driver for RiakcDtPb {
         DtPlan::read(config)
     }
 
-    fn asks(plan: &DtPlan) -> Asks {
+    fn system_requirements(plan: &DtPlan) -> SystemRequirements {
         let durability = "updates carry no quorums: the bucket decides".to_owned();
-        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &DtPlan, term: &Term) -> Option<DtOperation> {
@@ -184,9 +184,9 @@ impl Driver for RiakcDtPb {
             };
             match attempt {
                 Ok(()) => return Outcome::Success,
-                Err(DtObstacle::Failed(reason)) => return Outcome::Failure(reason),
-                Err(DtObstacle::Exhausted) => return Outcome::Stop,
-                Err(DtObstacle::Disconnected) => {}
+                Err(DtAttemptError::Failed(reason)) => return Outcome::Failure(reason),
+                Err(DtAttemptError::Exhausted) => return Outcome::Stop,
+                Err(DtAttemptError::Disconnected) => {}
             }
         }
     }
@@ -221,7 +221,7 @@ fn next_element(inputs: &mut Inputs) -> Result<Bytes, Exhausted> {
     })
 }
 
-fn generated_key(plan: &DtPlan, inputs: &mut Inputs) -> Result<Bytes, DtObstacle> {
+fn generated_key(plan: &DtPlan, inputs: &mut Inputs) -> Result<Bytes, DtAttemptError> {
     let key = inputs.next_key()?;
     Ok(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)))
 }
@@ -237,7 +237,7 @@ impl RiakcDtPb {
         plan: &DtPlan,
         operation: SetOperation,
         inputs: &mut Inputs,
-    ) -> Result<Bytes, DtObstacle> {
+    ) -> Result<Bytes, DtAttemptError> {
         if plan.one_set {
             return Ok(ONE_SET);
         }
@@ -262,7 +262,7 @@ impl RiakcDtPb {
         plan: &DtPlan,
         operation: SetOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), DtObstacle> {
+    ) -> Result<(), DtAttemptError> {
         let key = self.set_key(plan, operation, inputs)?;
         let (link, records) = (self.links.link(), &plan.records);
         let is_named = plan.one_set || plan.preloaded_count.is_some();
@@ -309,7 +309,7 @@ impl RiakcDtPb {
         plan: &DtPlan,
         operation: DtOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), DtObstacle> {
+    ) -> Result<(), DtAttemptError> {
         let key = if plan.one_map { ONE_MAP } else { generated_key(plan, inputs)? };
         let (link, records) = (self.links.link(), &plan.records);
         match operation {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::config::{Config, ConfigError, Settings, Target, TargetKeys, bytes_of};
 use crate::driver::pb_data_type::DataTypeBucket;
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 
 /// Default time limit of requests.
@@ -31,7 +31,7 @@ pub(in crate::driver) struct DtPlan {
     pub(super) records: DataTypeBucket,
     /// Time limit for connecting, and for an operation that has lost its connection.
     pub(super) timeout_general: Duration,
-    pub(super) key_kind: Kind,
+    pub(super) key_kind: KeyKind,
     /// Number of elements that a batch adds.
     pub(super) batch_size: u64,
     /// True if all operations on sets use one set.

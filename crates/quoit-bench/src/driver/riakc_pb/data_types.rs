@@ -8,7 +8,7 @@ use quoit_client::wire::messages::{
     RpbCounterUpdateReq, RpbCounterUpdateResp, SetOp,
 };
 
-use super::{PbObstacle, PbPlan, RiakcPb};
+use super::{PbAttemptError, PbPlan, RiakcPb};
 use crate::driver::pb_data_type::{
     DataTypeBucket, adds, change_map, count, elements_of_field, field, field_of_counter,
     field_of_set, removes,
@@ -90,7 +90,7 @@ impl RiakcPb {
         operation: DataTypeOperation,
         key: &Bytes,
         number: i64,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let (link, records) = (self.links.link(), &plan.records);
         match operation {
             DataTypeOperation::LegacyIncrement => {
@@ -151,12 +151,16 @@ impl RiakcPb {
     }
 
     /// Fetches a record, with the limits of a fetch that is not followed by an update.
-    async fn fetch_only(&mut self, plan: &PbPlan, key: &Bytes) -> Result<DtFetchResp, PbObstacle> {
+    async fn fetch_only(
+        &mut self,
+        plan: &PbPlan,
+        key: &Bytes,
+    ) -> Result<DtFetchResp, PbAttemptError> {
         let records = DataTypeBucket { timeout_read: FETCH_TIMEOUT, ..plan.records.clone() };
         Ok(records.fetch_of(self.links.link(), key, Some(FETCH_REPLIES)).await?)
     }
 
-    async fn write_team(&mut self, plan: &PbPlan, key: &Bytes) -> Result<(), PbObstacle> {
+    async fn write_team(&mut self, plan: &PbPlan, key: &Bytes) -> Result<(), PbAttemptError> {
         let name = Bytes::from([b"Team ", &key[..]].concat());
         let register = MapUpdate { register_op: Some(name), ..field(NAME, MapFieldType::Register) };
         let written = plan.records.update(self.links.link(), key, None, change_map(vec![register]));

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quoit_client::wire::messages::{RpbMapRedReq, RpbMapRedResp};
 use serde_json::{Value as Json, json};
 
-use super::{PbObstacle, PbPlan, RiakcPb};
+use super::{PbAttemptError, PbPlan, RiakcPb};
 use crate::driver::Inputs;
 use crate::term::Term;
 
@@ -83,7 +83,7 @@ impl RiakcPb {
         plan: &PbPlan,
         operation: JobOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let bucket = String::from_utf8_lossy(&plan.bucket);
         let bucket_type = plan.bucket_type.as_deref().map(String::from_utf8_lossy);
         let (of_job, expected) = match (operation.inputs, operation.language) {
@@ -126,7 +126,7 @@ impl RiakcPb {
     }
 
     /// Sends a job and returns the results of its last phase.
-    async fn run_job(&mut self, plan: &PbPlan, job: &Json) -> Result<Json, PbObstacle> {
+    async fn run_job(&mut self, plan: &PbPlan, job: &Json) -> Result<Json, PbAttemptError> {
         let request = RpbMapRedReq {
             request: job.to_string().into(),
             content_type: Bytes::from_static(b"application/json"),
@@ -151,29 +151,29 @@ impl RiakcPb {
 }
 
 /// A key in the form that a job's inputs have.
-fn text_of(key: &[u8]) -> Result<String, PbObstacle> {
+fn text_of(key: &[u8]) -> Result<String, PbAttemptError> {
     let text = std::str::from_utf8(key).map(str::to_owned);
     text.map_err(|_| bad_key("a job names its keys in UTF-8"))
 }
 
 /// The sum of the keys. Each key is also the value of its object.
-fn sum_of(keys: &[String]) -> Result<u64, PbObstacle> {
+fn sum_of(keys: &[String]) -> Result<u64, PbAttemptError> {
     let number = |key: &String| {
         key.parse::<u64>().map_err(|_| bad_key("mr_keylist_js adds up decimal keys"))
     };
     keys.iter().map(number).sum()
 }
 
-fn bad_key(problem: &str) -> PbObstacle {
+fn bad_key(problem: &str) -> PbAttemptError {
     failure([Term::atom("bad_key"), Term::String(problem.to_owned())])
 }
 
-fn failure(reason: [Term; 2]) -> PbObstacle {
-    PbObstacle::Failed(Term::Tuple(reason.into()))
+fn failure(reason: [Term; 2]) -> PbAttemptError {
+    PbAttemptError::Failed(Term::Tuple(reason.into()))
 }
 
 /// The reason `{[{1,[Expected]}],[{1,Found}]}`, as in basho_bench.
-fn wrong_result(expected: u64, found: &Json) -> PbObstacle {
+fn wrong_result(expected: u64, found: &Json) -> PbAttemptError {
     let phase = |results: Term| {
         Term::List(vec![Term::Tuple(vec![Term::Integer(LAST_PHASE.into()), results])])
     };
@@ -182,7 +182,7 @@ fn wrong_result(expected: u64, found: &Json) -> PbObstacle {
         None => Term::String(result.to_string()),
     };
     let found = found.as_array().map(|results| results.iter().map(number).collect());
-    PbObstacle::Failed(Term::Tuple(vec![
+    PbAttemptError::Failed(Term::Tuple(vec![
         phase(Term::List(vec![Term::Integer(expected.into())])),
         phase(Term::List(found.unwrap_or_default())),
     ]))

@@ -1,9 +1,9 @@
 //! The driver of Riak's Protocol Buffers API, with the requests that basho_bench makes.
 
+mod attempt_error;
 mod data_types;
 mod drawn_indexes;
 mod jobs;
-mod obstacle;
 mod operation;
 mod plan;
 mod queries;
@@ -17,8 +17,8 @@ use quoit_client::wire::messages::{
 };
 use tokio::time::Instant;
 
+use self::attempt_error::PbAttemptError;
 use self::data_types::DataTypeOperation;
-use self::obstacle::PbObstacle;
 pub(super) use self::operation::PbOperation;
 pub(super) use self::plan::{PbPlan, check_keys, read_bucket, read_quorum};
 use self::plan::{check_generators, quorum_text, read_plan};
@@ -27,7 +27,7 @@ use super::inputs::acknowledge;
 use super::pb_get::write_get;
 use super::pb_link::{CallError, Reconnects, kept_metadata};
 use super::pb_replicas::PbLinks;
-use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
+use super::{Driver, Inputs, Outcome, StartError, SystemRequirements, key_bytes};
 use crate::config::{Config, ConfigError};
 use crate::term::Term;
 use crate::valgen::Value;
@@ -68,10 +68,10 @@ impl Driver for RiakcPb {
         read_plan(config)
     }
 
-    fn asks(plan: &PbPlan) -> Asks {
+    fn system_requirements(plan: &PbPlan) -> SystemRequirements {
         let (w, dw, rw) = (quorum_text(plan.w), quorum_text(plan.dw), quorum_text(plan.rw));
         let durability = format!("puts ask for w {w}, dw {dw}; deletes for rw {rw}");
-        Asks { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
     }
 
     fn operation(plan: &PbPlan, term: &Term) -> Option<PbOperation> {
@@ -126,9 +126,9 @@ impl Driver for RiakcPb {
             }
             match self.attempt(plan, operation, inputs).await {
                 Ok(()) => return Outcome::Success,
-                Err(PbObstacle::Failed(reason)) => return Outcome::Failure(reason),
-                Err(PbObstacle::Exhausted) => return Outcome::Stop,
-                Err(PbObstacle::Disconnected) => {
+                Err(PbAttemptError::Failed(reason)) => return Outcome::Failure(reason),
+                Err(PbAttemptError::Exhausted) => return Outcome::Stop,
+                Err(PbAttemptError::Disconnected) => {
                     if let Err(reason) = reconnects.note_lost() {
                         return Outcome::Failure(reason);
                     }
@@ -149,7 +149,7 @@ impl Driver for RiakcPb {
                 read.found(values_of(&answer));
                 Ok(())
             }
-            Err(PbObstacle::Failed(reason)) => Err(reason),
+            Err(PbAttemptError::Failed(reason)) => Err(reason),
             Err(_) => Err(Term::atom("disconnected")),
         }
     }
@@ -162,7 +162,7 @@ impl RiakcPb {
         plan: &PbPlan,
         operation: PbOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         match operation {
             PbOperation::Job(operation) => {
                 self.links.turn_to_any().await;
@@ -229,7 +229,7 @@ impl RiakcPb {
         operation: PbOperation,
         key: Bytes,
         inputs: &mut Inputs,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let read = inputs.begin_read(&key);
         let answer = self.get(plan, &key).await?;
         let context = read.map(|read| read.found(values_of(&answer)));
@@ -261,7 +261,7 @@ impl RiakcPb {
         operation: DataTypeOperation,
         key: &Bytes,
         inputs: &mut Inputs,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let number = match operation.draws_number().then(|| inputs.next_value()).transpose()? {
             Some(Value::Integer(number)) => number,
             _ => 0,
@@ -275,7 +275,7 @@ impl RiakcPb {
         plan: &PbPlan,
         operation: PbOperation,
         inputs: &mut Inputs,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         match operation {
             PbOperation::ListKeys => self.list_keys(plan).await,
             PbOperation::QueryPostcodes => {
@@ -296,14 +296,14 @@ impl RiakcPb {
     }
 
     /// A get that decodes nothing of its answer.
-    async fn get_unseen(&mut self, plan: &PbPlan, key: &[u8]) -> Result<(), PbObstacle> {
+    async fn get_unseen(&mut self, plan: &PbPlan, key: &[u8]) -> Result<(), PbAttemptError> {
         write_get(&mut self.frame, plan.record(key), plan.r);
         let answered =
             self.links.link().exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
         Ok(answered.await?)
     }
 
-    async fn get(&mut self, plan: &PbPlan, key: &Bytes) -> Result<RpbGetResp, PbObstacle> {
+    async fn get(&mut self, plan: &PbPlan, key: &Bytes) -> Result<RpbGetResp, PbAttemptError> {
         let request = RpbGetReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),
@@ -314,7 +314,7 @@ impl RiakcPb {
         Ok(self.links.link().call(&request, plan.timeout_read).await?)
     }
 
-    async fn delete(&mut self, plan: &PbPlan, key: Bytes) -> Result<(), PbObstacle> {
+    async fn delete(&mut self, plan: &PbPlan, key: Bytes) -> Result<(), PbAttemptError> {
         let request = RpbDelReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),
@@ -332,7 +332,7 @@ impl RiakcPb {
         key: Bytes,
         vclock: Option<Bytes>,
         content: RpbContent,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let content = RpbContent { content_type: Some(plan.content_type.clone()), ..content };
         let request = RpbPutReq {
             bucket: plan.bucket.clone(),
@@ -371,6 +371,6 @@ fn values_of(answer: &RpbGetResp) -> impl Iterator<Item = &[u8]> {
     values.map(|content| &content.value[..])
 }
 
-fn not_found(key: &Bytes) -> PbObstacle {
-    PbObstacle::Failed(Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())]))
+fn not_found(key: &Bytes) -> PbAttemptError {
+    PbAttemptError::Failed(Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())]))
 }

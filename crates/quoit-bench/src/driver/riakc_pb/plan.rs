@@ -14,7 +14,7 @@ use crate::driver::check_values_are_bytes;
 use crate::driver::pb_data_type::DataTypeBucket;
 use crate::driver::pb_get::PbRecordName;
 use crate::driver::pb_replicas::Routing;
-use crate::keygen::Kind;
+use crate::keygen::KeyKind;
 use crate::term::Term;
 
 /// Default time limit of requests.
@@ -54,7 +54,7 @@ pub(in crate::driver) struct PbPlan {
     pub(super) timeout_read: Duration,
     pub(super) timeout_write: Duration,
     pub(super) is_verified: bool,
-    pub(super) key_kind: Kind,
+    pub(super) key_kind: KeyKind,
     /// The rule that selects the node for a request.
     pub(super) routing: Routing,
     /// True if a put is repeated when the server refuses it because of overload.
@@ -102,7 +102,7 @@ impl PbPlan {
             timeout_read: TIMEOUT,
             timeout_write: TIMEOUT,
             is_verified: false,
-            key_kind: Kind::Binary,
+            key_kind: KeyKind::Binary,
             routing: Routing::Target,
             repeats_overload: false,
             indexes: DrawnIndexes::default(),
@@ -115,7 +115,7 @@ impl PbPlan {
 
 /// Checks that keys are bytes.
 pub(in crate::driver) fn check_keys(config: &Config, driver: &str) -> Result<(), ConfigError> {
-    if config.key_generator.kind() == Kind::Integer {
+    if config.key_generator.kind() == KeyKind::Integer {
         let expected = format!(
             "the driver {driver} takes binaries or strings: wrap the generator, as in \
              {{int_to_bin_bigendian, {{uniform_int, 100000}}}}"
@@ -150,7 +150,7 @@ pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
                             run of each kind";
             return Err(settings.value_error("operations", expected));
         }
-        if config.key_generator.kind() != Kind::Integer {
+        if config.key_generator.kind() != KeyKind::Integer {
             let expected = "operations on teams and games take numbers for keys: write for instance \
                             {uniform_int, 1000}";
             return Err(settings.value_error("key_generator", expected));
@@ -174,7 +174,7 @@ pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
                         each kind";
         return Err(settings.value_error("operations", expected));
     }
-    if config.value_generator.kind() != Kind::Integer {
+    if config.value_generator.kind() != KeyKind::Integer {
         let expected = "operations that count take numbers for values: write for instance \
                         {uniform_int, 10}";
         return Err(settings.value_error("value_generator", expected));

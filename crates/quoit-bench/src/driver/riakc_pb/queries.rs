@@ -6,7 +6,7 @@ use quoit_client::wire::messages::{
 };
 
 use super::drawn_indexes::DrawnQuery;
-use super::{PbObstacle, PbPlan, RiakcPb};
+use super::{PbAttemptError, PbPlan, RiakcPb};
 use crate::driver::indexes::TermRange;
 
 /// The index of keys.
@@ -21,7 +21,7 @@ impl RiakcPb {
         &mut self,
         plan: &PbPlan,
         range: TermRange,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let TermRange { field, first, last } = range;
         let request = RpbIndexReq {
             index: Bytes::from_static(field.as_bytes()),
@@ -39,7 +39,7 @@ impl RiakcPb {
         &mut self,
         plan: &PbPlan,
         query: DrawnQuery,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let request = RpbIndexReq {
             index: query.field,
             range_min: Some(query.first),
@@ -56,7 +56,7 @@ impl RiakcPb {
         plan: &PbPlan,
         from: Bytes,
         count: u64,
-    ) -> Result<(), PbObstacle> {
+    ) -> Result<(), PbAttemptError> {
         let request = RpbIndexReq {
             index: Bytes::from_static(KEY_INDEX),
             range_min: Some(from),
@@ -71,7 +71,7 @@ impl RiakcPb {
     }
 
     /// Lists all keys of the bucket and discards them.
-    pub(super) async fn list_keys(&mut self, plan: &PbPlan) -> Result<(), PbObstacle> {
+    pub(super) async fn list_keys(&mut self, plan: &PbPlan) -> Result<(), PbAttemptError> {
         let request = RpbListKeysReq {
             bucket: plan.bucket.clone(),
             bucket_type: plan.bucket_type.clone(),

@@ -200,11 +200,11 @@ proptest! {
         size in 1_usize..=8,
     ) {
         let mut key = Key::default();
-        for (name, is_little) in [("littleendian", true), ("bigendian", false)] {
+        for (name, is_little_endian) in [("littleendian", true), ("bigendian", false)] {
             let text = format!("{{{{int_to_bin_{name}, {}}}, {{uniform_int, {integer}, 1}}}}", size * 8);
             let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
             generator(&text).generate(&mut random, &mut key).expect("a key");
-            let expected = if is_little {
+            let expected = if is_little_endian {
                 integer.to_le_bytes()[..size].to_vec()
             } else {
                 integer.to_be_bytes()[8 - size..].to_vec()

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use thiserror::Error;
 
-use super::{Key, Kind};
+use super::{Key, KeyKind};
 use crate::term::Term;
 
 /// Maximum width and precision, which bound the length of a key.
@@ -48,7 +48,7 @@ pub struct Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(Vec<u8>),
-    Value(Directive, Kind),
+    Value(Directive, KeyKind),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Format {
     ///
     /// When a directive is unknown or does not fit its argument, or the numbers of directives and arguments
     /// differ.
-    pub fn parse(text: &str, kinds: &[Kind]) -> Result<Self, FormatError> {
+    pub fn parse(text: &str, kinds: &[KeyKind]) -> Result<Self, FormatError> {
         let mut taken = 0;
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
@@ -166,14 +166,14 @@ fn read_directive(
 }
 
 impl Directive {
-    fn check(&self, kind: Kind, shown: &str) -> Result<(), FormatError> {
+    fn check(&self, kind: KeyKind, shown: &str) -> Result<(), FormatError> {
         let argument = match kind {
-            Kind::Integer => "an integer",
-            Kind::String => "a string",
-            Kind::Binary => "a binary",
+            KeyKind::Integer => "an integer",
+            KeyKind::String => "a string",
+            KeyKind::Binary => "a binary",
         };
         let remedy = match (self.code, kind) {
-            ('w' | 'p', _) | ('b' | 'B' | 'c', Kind::Integer) => {
+            ('w' | 'p', _) | ('b' | 'B' | 'c', KeyKind::Integer) => {
                 let base = self.precision.unwrap_or(10);
                 return match self.code {
                     'b' | 'B' if !(2..=36).contains(&base) => {
@@ -182,8 +182,8 @@ impl Directive {
                     _ => Ok(()),
                 };
             }
-            ('s', Kind::String | Kind::Binary) => return Ok(()),
-            ('s', Kind::Integer) => "write ~w, or ~B for a base and padding",
+            ('s', KeyKind::String | KeyKind::Binary) => return Ok(()),
+            ('s', KeyKind::Integer) => "write ~w, or ~B for a base and padding",
             ('b' | 'B' | 'c', _) => "write ~s",
             ('e' | 'f' | 'g', _) => "it prints floats, which no key generator gives",
             _ => "known ones are ~w ~p ~B ~b ~s ~c ~n ~~",
@@ -191,7 +191,7 @@ impl Directive {
         Err(FormatError::Directive { directive: shown.to_owned(), argument, remedy })
     }
 
-    fn write(&self, kind: Kind, key: &Key, out: &mut Vec<u8>) {
+    fn write(&self, kind: KeyKind, key: &Key, out: &mut Vec<u8>) {
         match self.code {
             'b' | 'B' => {
                 let text = in_base(key.integer(), self.precision.unwrap_or(10), self.code == 'B');
@@ -205,7 +205,7 @@ impl Directive {
                 self.write_field(&text, out);
             }
             's' => self.write_string(key.bytes(), out),
-            _ if kind == Kind::Integer => {
+            _ if kind == KeyKind::Integer => {
                 let mut text = Vec::new();
                 super::text::write_decimal(&mut text, key.integer());
                 self.write_field(&text, out);
@@ -245,19 +245,19 @@ impl Directive {
 }
 
 /// A string or binary as an Erlang term; `~w` shows a string as a list of its character codes.
-fn as_term(kind: Kind, bytes: &[u8], is_pretty: bool) -> Vec<u8> {
+fn as_term(kind: KeyKind, bytes: &[u8], is_pretty: bool) -> Vec<u8> {
     let mut text = Vec::new();
     let codes = || bytes.iter().map(|byte| Term::Integer(i128::from(*byte)));
     let written = match kind {
-        Kind::Binary if is_pretty => write!(text, "{}", Term::Binary(bytes.to_vec())),
-        Kind::Binary => {
+        KeyKind::Binary if is_pretty => write!(text, "{}", Term::Binary(bytes.to_vec())),
+        KeyKind::Binary => {
             let list = Term::List(codes().collect()).to_string();
             write!(text, "<<{}>>", &list[1..list.len() - 1])
         }
-        Kind::String | Kind::Integer if is_pretty => {
+        KeyKind::String | KeyKind::Integer if is_pretty => {
             write!(text, "{}", Term::String(bytes.iter().copied().map(char::from).collect()))
         }
-        Kind::String | Kind::Integer => write!(text, "{}", Term::List(codes().collect())),
+        KeyKind::String | KeyKind::Integer => write!(text, "{}", Term::List(codes().collect())),
     };
     written.expect("writing to a vector does not fail");
     text

@@ -44,7 +44,7 @@ use crate::valgen::{Value, ValueGenerator};
 
 /// The kind of values that a generator produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     /// Integers.
     Integer,
     /// Erlang strings.
@@ -117,18 +117,18 @@ pub enum KeyGenerator {
         /// Size of the binary in bytes.
         size_bytes: usize,
         /// True if the lowest byte comes first.
-        is_little: bool,
+        is_little_endian: bool,
         /// Generator of the integers.
         inner: Box<KeyGenerator>,
     },
     /// An integer in decimal digits, as a string.
     IntegerToString(Box<KeyGenerator>),
     /// The same bytes as the other kind (`str_to_bin`, `bin_to_str`).
-    Retyped(Kind, Box<KeyGenerator>),
+    Retyped(KeyKind, Box<KeyGenerator>),
     /// A value formatted by an Erlang format string.
     Formatted {
         /// Kind of the output: string or binary.
-        kind: Kind,
+        kind: KeyKind,
         /// The format string.
         format: Format,
         /// Generator of the one argument.
@@ -161,7 +161,7 @@ pub enum KeyGenerator {
     /// The concatenation of two outputs.
     Joined {
         /// Kind of the output: string or binary.
-        kind: Kind,
+        kind: KeyKind,
         /// Generators of the first and the second part.
         parts: Box<(KeyGenerator, KeyGenerator)>,
         /// Buffer for the first part, reused.
@@ -170,7 +170,7 @@ pub enum KeyGenerator {
     /// A random UUID (version 4): 16 raw bytes, or text with a separator between its groups.
     Uuid(Option<Vec<u8>>),
     /// The same value each time.
-    Literal(Kind, Vec<u8>),
+    Literal(KeyKind, Vec<u8>),
     /// The next line of a file that all workers share.
     Lines(Lines),
     /// Keys that begin with a time in seconds.
@@ -191,29 +191,29 @@ pub enum KeyGenerator {
 
 impl KeyGenerator {
     /// The kind of keys that the generator produces.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> KeyKind {
         match self {
-            Self::Integers(_) => Kind::Integer,
+            Self::Integers(_) => KeyKind::Integer,
             Self::IntegerToBinary { .. }
             | Self::Base64 { .. }
             | Self::ExternalTerm(_)
             | Self::Digest(..)
             | Self::Lines(_)
-            | Self::Uuid(None) => Kind::Binary,
+            | Self::Uuid(None) => KeyKind::Binary,
             Self::IntegerToString(_)
             | Self::Split { .. }
             | Self::Inserter(_)
             | Self::Uuid(Some(_))
             | Self::RandomDynamo
-            | Self::Dynamo { .. } => Kind::String,
+            | Self::Dynamo { .. } => KeyKind::String,
             Self::Retyped(kind, _)
             | Self::Formatted { kind, .. }
             | Self::Joined { kind, .. }
             | Self::Literal(kind, _) => *kind,
             Self::Values(values) => values.kind(),
             Self::Script(values) => match values.kind() {
-                ScriptedKind::Integer => Kind::Integer,
-                ScriptedKind::Bytes => Kind::Binary,
+                ScriptedKind::Integer => KeyKind::Integer,
+                ScriptedKind::Bytes => KeyKind::Binary,
             },
         }
     }
@@ -248,9 +248,9 @@ impl KeyGenerator {
                 key.integer = integers.draw(random)?;
                 key.bytes.clear();
             }
-            Self::IntegerToBinary { size_bytes, is_little, inner } => {
+            Self::IntegerToBinary { size_bytes, is_little_endian, inner } => {
                 inner.generate(random, key)?;
-                write_integer(&mut key.bytes, key.integer, *size_bytes, *is_little);
+                write_integer(&mut key.bytes, key.integer, *size_bytes, *is_little_endian);
             }
             Self::IntegerToString(inner) => {
                 inner.generate(random, key)?;
@@ -313,12 +313,12 @@ impl KeyGenerator {
 }
 
 /// Writes the low `size_bytes` bytes of the two's complement of `integer`.
-fn write_integer(bytes: &mut Vec<u8>, integer: i64, size_bytes: usize, is_little: bool) {
+fn write_integer(bytes: &mut Vec<u8>, integer: i64, size_bytes: usize, is_little_endian: bool) {
     let sign_byte = if integer < 0 { 0xff } else { 0 };
     let low_bytes = integer.to_le_bytes();
     bytes.clear();
     bytes.extend((0..size_bytes).map(|index| low_bytes.get(index).copied().unwrap_or(sign_byte)));
-    if !is_little {
+    if !is_little_endian {
         bytes.reverse();
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn parse_integers(
         match suffix {
             "bin" => KeyGenerator::IntegerToBinary {
                 size_bytes: 4,
-                is_little: cfg!(target_endian = "little"),
+                is_little_endian: cfg!(target_endian = "little"),
                 inner: Box::new(inner),
             },
             "str" => KeyGenerator::IntegerToString(Box::new(inner)),

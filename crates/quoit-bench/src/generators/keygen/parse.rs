@@ -6,7 +6,9 @@ use super::digest::DigestKind;
 use super::format::Format;
 use super::lines::Lines;
 use super::numbers::{parse_integers, range};
-use super::{GeneratorError, KeyGenerator, Kind, Role, parse_function, parse_script, shape_error};
+use super::{
+    GeneratorError, KeyGenerator, KeyKind, Role, parse_function, parse_script, shape_error,
+};
 use crate::names::nearest;
 use crate::term::Term;
 use crate::valgen::ValueGenerator;
@@ -66,12 +68,12 @@ impl KeyGenerator {
     /// When the term is not a generator; the error names the innermost faulty term and the right form.
     pub fn parse(term: &Term) -> Result<Self, GeneratorError> {
         match term {
-            Term::Binary(bytes) => return Ok(Self::Literal(Kind::Binary, bytes.clone())),
+            Term::Binary(bytes) => return Ok(Self::Literal(KeyKind::Binary, bytes.clone())),
             Term::String(text) => {
                 let bytes = latin1(text).ok_or_else(|| {
                     shape_error(term, "text of characters up to 255; for others write a <<binary>>")
                 })?;
-                return Ok(Self::Literal(Kind::String, bytes));
+                return Ok(Self::Literal(KeyKind::String, bytes));
             }
             Term::Atom(name) => return parse_named(term, name, &[]),
             _ => {}
@@ -113,10 +115,10 @@ fn parse_named(
             integer_to_binary(term, 32, true, inner)
         }
         ("int_to_str", [inner]) => Ok(KeyGenerator::IntegerToString(integers_in(term, inner)?)),
-        ("str_to_bin", [inner]) => retyped(term, Kind::String, Kind::Binary, inner),
-        ("bin_to_str", [inner]) => retyped(term, Kind::Binary, Kind::String, inner),
-        ("to_binstr", [format, inner]) => formatted(term, Kind::Binary, format, inner),
-        ("to_str", [format, inner]) => formatted(term, Kind::String, format, inner),
+        ("str_to_bin", [inner]) => retyped(term, KeyKind::String, KeyKind::Binary, inner),
+        ("bin_to_str", [inner]) => retyped(term, KeyKind::Binary, KeyKind::String, inner),
+        ("to_binstr", [format, inner]) => formatted(term, KeyKind::Binary, format, inner),
+        ("to_str", [format, inner]) => formatted(term, KeyKind::String, format, inner),
         ("base64", [inner]) => {
             let inner = bytes_in(term, inner)?;
             Ok(KeyGenerator::Base64 { inner: Box::new(inner), scratch: String::new() })
@@ -124,8 +126,8 @@ fn parse_named(
         ("term_to_bin", [inner]) => {
             Ok(KeyGenerator::ExternalTerm(Box::new(KeyGenerator::parse(inner)?)))
         }
-        ("concat_binary", [first, second]) => joined(term, Kind::Binary, first, second),
-        ("concat_string", [first, second]) => joined(term, Kind::String, first, second),
+        ("concat_binary", [first, second]) => joined(term, KeyKind::Binary, first, second),
+        ("concat_string", [first, second]) => joined(term, KeyKind::String, first, second),
         ("uuid_v4", []) => Ok(KeyGenerator::Uuid(None)),
         ("uuid_v4_s", []) => Ok(KeyGenerator::Uuid(Some(b"-".to_vec()))),
         ("uuid_v4_s", [separator]) => {
@@ -187,7 +189,7 @@ fn parse_sized(
     argument: &Term,
     inner: &Term,
 ) -> Result<KeyGenerator, GeneratorError> {
-    let is_little = match name {
+    let is_little_endian = match name {
         "int_to_bin_bigendian" => false,
         "int_to_bin_littleendian" => true,
         "crypto_hash" => return digest(term, argument, inner),
@@ -195,7 +197,7 @@ fn parse_sized(
     };
     match argument.as_integer().and_then(|bits| usize::try_from(bits).ok()) {
         Some(bits) if (8..=INTEGER_BITS_MAX).contains(&bits) && bits % 8 == 0 => {
-            integer_to_binary(term, bits, is_little, inner)
+            integer_to_binary(term, bits, is_little_endian, inner)
         }
         _ => {
             let expected = format!("{{{{{name}, Bits}}, Generator}}, Bits a multiple of 8 to 8192");
@@ -211,7 +213,7 @@ fn inner_error(term: &Term, wanted: &'static str) -> GeneratorError {
 fn integers_in(term: &Term, inner: &Term) -> Result<Box<KeyGenerator>, GeneratorError> {
     let inner = KeyGenerator::parse(inner)?;
     match inner.kind() {
-        Kind::Integer => Ok(Box::new(inner)),
+        KeyKind::Integer => Ok(Box::new(inner)),
         _ => Err(inner_error(term, "integers")),
     }
 }
@@ -219,7 +221,7 @@ fn integers_in(term: &Term, inner: &Term) -> Result<Box<KeyGenerator>, Generator
 fn bytes_in(term: &Term, inner: &Term) -> Result<KeyGenerator, GeneratorError> {
     let inner = KeyGenerator::parse(inner)?;
     match inner.kind() {
-        Kind::Integer => Err(inner_error(term, "strings or binaries")),
+        KeyKind::Integer => Err(inner_error(term, "strings or binaries")),
         _ => Ok(inner),
     }
 }
@@ -227,22 +229,22 @@ fn bytes_in(term: &Term, inner: &Term) -> Result<KeyGenerator, GeneratorError> {
 fn integer_to_binary(
     term: &Term,
     size_bits: usize,
-    is_little: bool,
+    is_little_endian: bool,
     inner: &Term,
 ) -> Result<KeyGenerator, GeneratorError> {
     let inner = integers_in(term, inner)?;
-    Ok(KeyGenerator::IntegerToBinary { size_bytes: size_bits / 8, is_little, inner })
+    Ok(KeyGenerator::IntegerToBinary { size_bytes: size_bits / 8, is_little_endian, inner })
 }
 
 fn retyped(
     term: &Term,
-    from: Kind,
-    to: Kind,
+    from: KeyKind,
+    to: KeyKind,
     inner: &Term,
 ) -> Result<KeyGenerator, GeneratorError> {
     let inner = KeyGenerator::parse(inner)?;
     if inner.kind() != from {
-        let wanted = if from == Kind::String { "strings" } else { "binaries" };
+        let wanted = if from == KeyKind::String { "strings" } else { "binaries" };
         return Err(inner_error(term, wanted));
     }
     Ok(KeyGenerator::Retyped(to, Box::new(inner)))
@@ -250,7 +252,7 @@ fn retyped(
 
 fn formatted(
     term: &Term,
-    kind: Kind,
+    kind: KeyKind,
     format: &Term,
     inner: &Term,
 ) -> Result<KeyGenerator, GeneratorError> {
@@ -280,7 +282,7 @@ fn split(
     let (Some(text), Some(moduli)) = (format.as_text(), moduli) else {
         return Err(shape_error(term, MODULO_FORM));
     };
-    let format = Format::parse(&text, &vec![Kind::Integer; moduli.len()])
+    let format = Format::parse(&text, &vec![KeyKind::Integer; moduli.len()])
         .map_err(|error| shape_error(term, format!("a valid format: {error}")))?;
     Ok(KeyGenerator::Split { format, moduli, inner, pieces: Vec::new() })
 }
@@ -303,7 +305,7 @@ fn lines(term: &Term, path: &Term, is_repeated: bool) -> Result<KeyGenerator, Ge
 
 fn joined(
     term: &Term,
-    kind: Kind,
+    kind: KeyKind,
     first: &Term,
     second: &Term,
 ) -> Result<KeyGenerator, GeneratorError> {

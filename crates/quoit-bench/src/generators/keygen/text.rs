@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::{Key, Kind};
+use super::{Key, KeyKind};
 use crate::random::{Random, hex, mix};
 
 /// Replaces `bytes` by the decimal digits of `integer`.
@@ -13,14 +13,14 @@ pub(super) fn write_decimal(bytes: &mut Vec<u8>, integer: i64) {
 
 /// Replaces the bytes of a key by its external term, in the format of Erlang's `term_to_binary`: tags 97,
 /// 98 and 110 for integers, 106, 107 and 108 for strings, 109 for binaries.
-pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
+pub(super) fn write_external_term(key: &mut Key, kind: KeyKind) {
     let bytes = std::mem::take(&mut key.bytes);
     let term = &mut key.bytes;
     term.push(131);
     // Configurations limit keys to sizes far below 4 GiB.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes();
     match kind {
-        Kind::Integer => match (u8::try_from(key.integer), i32::try_from(key.integer)) {
+        KeyKind::Integer => match (u8::try_from(key.integer), i32::try_from(key.integer)) {
             (Ok(small), _) => term.extend([97, small]),
             (_, Ok(integer)) => {
                 term.push(98);
@@ -34,8 +34,8 @@ pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
                 term.extend(&magnitude.to_le_bytes()[..usize::from(size)]);
             }
         },
-        Kind::String if bytes.is_empty() => term.push(106),
-        Kind::String => match u16::try_from(bytes.len()) {
+        KeyKind::String if bytes.is_empty() => term.push(106),
+        KeyKind::String => match u16::try_from(bytes.len()) {
             Ok(length) => {
                 term.push(107);
                 term.extend(length.to_be_bytes());
@@ -49,7 +49,7 @@ pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
                 term.push(106);
             }
         },
-        Kind::Binary => {
+        KeyKind::Binary => {
             term.push(109);
             term.extend(length);
             term.extend(bytes);

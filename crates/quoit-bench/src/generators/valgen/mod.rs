@@ -19,7 +19,7 @@ use poisson::Poisson;
 pub(crate) use source::SOURCE_BYTES_MAX;
 pub use source::{BinSet, Source, SourceError, SourceKind, SourceSettings, Sources};
 
-use crate::keygen::{Exhausted, GeneratorError, Key, KeyGenerator, Kind};
+use crate::keygen::{Exhausted, GeneratorError, Key, KeyGenerator, KeyKind};
 use crate::random::Random;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -125,11 +125,11 @@ impl ValueGenerator {
     }
 
     /// The kind of values that the generator produces.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> KeyKind {
         match &self.spec {
-            ValueSpec::UniformInteger { .. } => Kind::Integer,
+            ValueSpec::UniformInteger { .. } => KeyKind::Integer,
             ValueSpec::Keys(keys) => keys.kind(),
-            _ => Kind::Binary,
+            _ => KeyKind::Binary,
         }
     }
 
@@ -208,7 +208,7 @@ impl ValueGenerator {
                 let kind = keys.kind();
                 keys.generate(random, &mut self.scratch)?;
                 return Ok(match kind {
-                    Kind::Integer => Value::Integer(self.scratch.integer()),
+                    KeyKind::Integer => Value::Integer(self.scratch.integer()),
                     _ => Value::Bytes(self.scratch.bytes()),
                 });
             }

@@ -31,8 +31,8 @@ pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
     );
     let table = format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(table));
     let mut main = Section { id: "figures", heading: "Figures", hint: "", content: &table }.html();
-    let line = |(name, stats)| spectrum::Line { name, stats, failed: None };
-    let lines: Vec<spectrum::Line<'_>> =
+    let line = |(name, stats)| spectrum::NamedDistribution { name, stats, failed: None };
+    let lines: Vec<spectrum::NamedDistribution<'_>> =
         latencies.iter().map(|(name, stats)| line((name.as_str(), stats))).collect();
     if let Some(plot) = spectrum::spectrum("spectrum", &lines) {
         let hint = "Each step to the right has a tenth of the operations of the step before.";

@@ -4,8 +4,8 @@ use super::parts::Section;
 use crate::output::text::clock_text;
 use crate::plot::escape;
 use crate::report::Results;
-use crate::report::course::Second;
 use crate::report::impacts::{Impact, impacts};
+use crate::report::time_spans::Second;
 use std::fmt::Write as _;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::plot::{Cell, PlotCaption, PlotSeries, YScale};
 use super::time_plots::{ms, over_time};
 use crate::measure::{Latencies, OperationStats};
 use crate::report::Results;
-use crate::report::course::Span;
+use crate::report::time_spans::Span;
 
 /// Number of columns of a heat map.
 pub(super) const COLUMN_COUNT: usize = 120;

@@ -30,12 +30,12 @@ use self::header::header;
 use self::html_page::HtmlPage;
 pub(super) use self::knee::draw_knee_page;
 use self::parts::Section;
-use self::spectrum::Line;
+use self::spectrum::NamedDistribution;
 use super::attempt_rows::attempt_rows;
-use super::course::{course, seconds};
-use super::figures::{Figures, OwnParts, figures, own_parts};
+use super::figures::{Figures, GeneratorLatencies, figures, generator_latencies};
 use super::periods::periods;
 use super::steadiness::Steadiness;
+use super::time_spans::{seconds, time_spans};
 use super::{ReportError, Results, thinned};
 use crate::measure::{Latencies, OperationStats, Stall};
 use crate::output::environment::Environment;
@@ -68,8 +68,9 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     if let Some(report) = summary.as_ref().and_then(|summary| summary.verification.as_ref()) {
         main.push_str(&verification::section(report));
     }
-    let own_parts = own_parts(results)?;
-    let noise_floor = own_parts.as_ref().map(|parts| parts.canary.latencies()).unwrap_or_default();
+    let generator_latencies = generator_latencies(results)?;
+    let noise_floor =
+        generator_latencies.as_ref().map(|parts| parts.canary.latencies()).unwrap_or_default();
     main.push_str(&stalls_section(summary.as_ref()));
     main.push_str(&operations_section(&figures, &noise_floor));
     if !results.events.is_empty() {
@@ -83,7 +84,7 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
         main.push_str(&servers::section(results, of_servers));
     }
     main.push_str(&spectrum_section(&figures));
-    main.push_str(&breakdown_section(own_parts.as_ref(), &figures));
+    main.push_str(&breakdown_section(generator_latencies.as_ref(), &figures));
     main.push_str(&errors_section(results));
     if let Some(environment) = &environment {
         let html = parts::environment(environment);
@@ -207,7 +208,7 @@ fn stalls_section(summary: Option<&RunSummary>) -> String {
         .replacen("<section", "<section class=\"notice\"", 1)
 }
 
-fn breakdown_section(own: Option<&OwnParts>, figures: &[Figures]) -> String {
+fn breakdown_section(own: Option<&GeneratorLatencies>, figures: &[Figures]) -> String {
     let Some(own) = own else { return String::new() };
     let mut rows = vec![
         ("noise floor: operations that ask no server".to_owned(), own.canary.latencies()),
@@ -221,14 +222,14 @@ fn breakdown_section(own: Option<&OwnParts>, figures: &[Figures]) -> String {
     rows.retain(|(_, latencies)| latencies.count > 0);
     let hint = "In milliseconds. Queueing, client delay and service of an operation add up to its latency.";
     let mut html = parts::distributions(&rows);
-    let lines: Vec<Line<'_>> = [
+    let lines: Vec<NamedDistribution<'_>> = [
         ("noise floor", &own.canary),
         ("queueing", &own.queueing),
         ("client delay", &own.client_delay),
     ]
     .into_iter()
     .chain(figures.iter().filter_map(|f| Some((f.name.as_str(), f.service.as_ref()?))))
-    .map(|(name, stats)| Line { name, stats, failed: None })
+    .map(|(name, stats)| NamedDistribution { name, stats, failed: None })
     .collect();
     if let Some(plot) = spectrum::spectrum("breakdown", &lines) {
         html.push_str(&plot.figure());
@@ -305,7 +306,7 @@ fn latency_section(results: &Results) -> Result<String, ReportError> {
 }
 
 fn heat_map_section(results: &Results) -> Result<String, ReportError> {
-    let spans = course(results, heat_map::COLUMN_COUNT)?;
+    let spans = time_spans(results, heat_map::COLUMN_COUNT)?;
     let Some(figure) = heat_map::heat_map(results, &spans) else { return Ok(String::new()) };
     let hint = "How many operations took how long. The darkest shade is that of the most, the lightest \
                 that of a single one, on a logarithmic scale. Failed operations are red, at the time after \
@@ -349,7 +350,7 @@ fn spectrum_section(figures: &[Figures]) -> String {
     }
     let known = figures.iter().filter_map(|f| {
         let (stats, failed) = (f.distribution.as_ref()?, f.failed.as_ref());
-        Some(Line { name: &f.name, stats, failed })
+        Some(NamedDistribution { name: &f.name, stats, failed })
     });
     let html = match spectrum::spectrum("spectrum", &known.collect::<Vec<_>>()) {
         Some(plot) => plot.figure(),

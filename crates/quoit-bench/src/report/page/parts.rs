@@ -7,9 +7,9 @@ use crate::measure::Latencies;
 use crate::output::environment::{Environment, Server};
 use crate::output::text::{clock_text, ms_text, size_text};
 use crate::plot::{escape, grouped};
-use crate::report::course::Span;
 use crate::report::figures::Figures;
 use crate::report::results::ErrorCount;
+use crate::report::time_spans::Span;
 
 /// Maximum number of kinds of errors that are listed.
 const ERRORS_SHOWN_MAX: usize = 20;

@@ -6,7 +6,7 @@ use super::time_plots::over_time;
 use crate::output::text::size_text;
 use crate::plot::{escape, grouped};
 use crate::report::Results;
-use crate::report::servers::{PerOperation, Servers};
+use crate::report::servers::{OperationCost, Servers};
 use crate::watch::COLUMNS;
 use std::fmt::Write as _;
 
@@ -32,8 +32,8 @@ pub(super) fn section(results: &Results, servers: &Servers) -> String {
     Section { id: "servers", heading: "Servers", hint: &hint, content: &html }.html()
 }
 
-fn per_operation_text(per_operation: &PerOperation) -> String {
-    let PerOperation { cpu_us, read_bytes, written_bytes } = *per_operation;
+fn per_operation_text(per_operation: &OperationCost) -> String {
+    let OperationCost { cpu_us, read_bytes, written_bytes } = *per_operation;
     let bytes = |bytes: f64| size_text(quoit_number::rounded(bytes));
     let parts: Vec<String> = [
         cpu_us.map(|us| format!("{} us of processor time", grouped(us, 1))),

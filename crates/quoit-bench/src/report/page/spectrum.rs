@@ -30,7 +30,7 @@ const TICKS: [(f64, &str); 9] = [
 ];
 
 /// A distribution with its name.
-pub(super) struct Line<'a> {
+pub(super) struct NamedDistribution<'a> {
     pub(super) name: &'a str,
     /// Latencies of the successful operations.
     pub(super) stats: &'a OperationStats,
@@ -38,7 +38,7 @@ pub(super) struct Line<'a> {
     pub(super) failed: Option<&'a OperationStats>,
 }
 
-impl Line<'_> {
+impl NamedDistribution<'_> {
     /// Number of successes and failures.
     fn count(&self) -> u64 {
         self.stats.count() + self.failed.map_or(0, OperationStats::count)
@@ -48,8 +48,8 @@ impl Line<'_> {
 /// The plot of named distributions over percentiles. The x axis is logarithmic in the share of operations
 /// above a percentile: each unit to the right leaves a tenth of them. `None` if no distribution has enough
 /// operations.
-pub(super) fn spectrum(id: &str, lines: &[Line<'_>]) -> Option<Plot> {
-    let known: Vec<(usize, &Line<'_>)> =
+pub(super) fn spectrum(id: &str, lines: &[NamedDistribution<'_>]) -> Option<Plot> {
+    let known: Vec<(usize, &NamedDistribution<'_>)> =
         lines.iter().enumerate().filter(|(_, line)| line.stats.count() >= COUNT_MIN).collect();
     let count_max = known.iter().map(|(_, line)| line.count()).max()?;
     // Of n operations, the slowest one has a share of 1/n at or above it.
@@ -81,12 +81,13 @@ pub(super) fn spectrum(id: &str, lines: &[Line<'_>]) -> Option<Plot> {
     })
 }
 
-fn series_of(index: usize, line: &Line<'_>, xs: &[f64]) -> PlotSeries {
+fn series_of(index: usize, line: &NamedDistribution<'_>, xs: &[f64]) -> PlotSeries {
     let end = (line.count() as f64).log10();
     let mut all = line.stats.clone();
     let attempts = line.failed.and_then(|failed| line.stats.attempts(failed));
     line.failed.into_iter().for_each(|failed| all.add(failed));
-    let known_ms = attempts.map_or(f64::INFINITY, |attempts| attempts.least_failed_us as f64 / 1e3);
+    let known_ms =
+        attempts.map_or(f64::INFINITY, |attempts| attempts.earliest_failure_us as f64 / 1e3);
     let most_ms = all.latencies().max_us as f64 / 1e3;
     let value = |x: &f64| {
         let quantile = (*x <= end + 1e-9).then(|| 1.0 - 10_f64.powf(-x))?;
@@ -117,7 +118,7 @@ mod tests {
         let (mut stats, mut failed) = (OperationStats::new(), OperationStats::new());
         (1..=950).for_each(|ms| stats.record(ms * 1_000_000));
         (0..50).for_each(|_| failed.record(700_000_000));
-        let line = |failed| Line { name: "get", stats: &stats, failed };
+        let line = |failed| NamedDistribution { name: "get", stats: &stats, failed };
         let last = |failed| {
             let plot = spectrum("spectrum", &[line(failed)]).expect("a plot");
             let known = plot.series[0].values.iter().rposition(Option::is_some).expect("values");

@@ -1,6 +1,6 @@
 //! The coordinator's side of a run whose workers are run by agents, each of which runs its share.
 
-mod leading;
+mod conversation;
 mod summary;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use self::leading::{AgentOrder, Leading};
+use self::conversation::{AgentConversation, AgentOrder};
 pub use self::summary::AgentSummary;
 use super::control::Control;
 use super::coordinator::event_loop;
@@ -26,14 +26,14 @@ use crate::share::Share;
 const NOTICE: Duration = Duration::from_millis(500);
 
 /// The agents of a run.
-pub(super) struct LedAgents {
+pub(super) struct RunAgents {
     control: Control,
     collector: Collector,
-    agents: Mutex<Vec<LedAgent>>,
+    agents: Mutex<Vec<AgentState>>,
 }
 
 /// The coordinator's knowledge of one agent.
-struct LedAgent {
+struct AgentState {
     address: String,
     worker_count: u32,
     reading: Option<ClockReading>,
@@ -43,7 +43,7 @@ struct LedAgent {
     fault: Option<String>,
 }
 
-impl LedAgents {
+impl RunAgents {
     /// The agents of a plan, not connected yet.
     pub(super) fn new(
         config: &Config,
@@ -53,7 +53,7 @@ impl LedAgents {
         let count = u32::try_from(plan.addresses.len()).unwrap_or(u32::MAX);
         let agent = |(index, address): (u32, &crate::config::Target)| {
             let workers = Share::new(index, count).map(|share| share.workers(config.worker_count));
-            LedAgent {
+            AgentState {
                 address: address.to_string(),
                 worker_count: workers.map_or(0, |it| u32::try_from(it.count()).unwrap_or(u32::MAX)),
                 reading: None,
@@ -62,7 +62,7 @@ impl LedAgents {
                 fault: None,
             }
         };
-        let agents: Vec<LedAgent> = (0..count).zip(&plan.addresses).map(agent).collect();
+        let agents: Vec<AgentState> = (0..count).zip(&plan.addresses).map(agent).collect();
         Ok(Self {
             control: Control::new(),
             collector: Collector::new(CollectorSize {
@@ -98,13 +98,20 @@ impl LedAgents {
                 order: config.order(plan, share, &files),
                 files: Arc::clone(&files),
             };
-            let (led, ready, connector) = (Arc::clone(self), ready.clone(), connector.clone());
-            leaders.push(Leading::new(led, share.index() as usize, order, connector, ready));
+            let (run_agents, ready, connector) =
+                (Arc::clone(self), ready.clone(), connector.clone());
+            leaders.push(AgentConversation::new(
+                run_agents,
+                share.index() as usize,
+                order,
+                connector,
+                ready,
+            ));
         }
         let runtime = event_loop()?;
         let lead = move || {
             runtime.block_on(async {
-                let all: JoinSet<()> = leaders.into_iter().map(Leading::lead).collect();
+                let all: JoinSet<()> = leaders.into_iter().map(AgentConversation::lead).collect();
                 all.join_all().await;
             });
             Ok(())
@@ -112,7 +119,7 @@ impl LedAgents {
         std::thread::Builder::new().name("agents".to_owned()).spawn(lead).map_err(RunError::Thread)
     }
 
-    fn agents(&self) -> MutexGuard<'_, Vec<LedAgent>> {
+    fn agents(&self) -> MutexGuard<'_, Vec<AgentState>> {
         // Each agent's state is consistent even if a thread panicked with the lock held.
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,7 +148,7 @@ impl LedAgents {
     }
 }
 
-impl RunMembers for LedAgents {
+impl RunMembers for RunAgents {
     fn control(&self) -> &Control {
         &self.control
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::LedAgent;
+use super::AgentState;
 
 /// An agent that ran a share of the workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct AgentSummary {
 }
 
 impl AgentSummary {
-    pub(super) fn of(agent: &LedAgent) -> Self {
+    pub(super) fn of(agent: &AgentState) -> Self {
         let ms = |ns: f64| ns / 1e6;
         let shares = agent.loads.iter().map(|load| load.saturated_s / load.watched_s);
         let result = agent.result.as_ref();

@@ -33,7 +33,7 @@ const STEP_COUNT_MAX: usize = 40;
 
 /// State of the search, which decides the next rate.
 #[derive(Debug, Clone, Copy)]
-struct Search {
+struct KneeSearch {
     next: f64,
     /// The highest rate found within the bound.
     within: Option<f64>,
@@ -43,7 +43,7 @@ struct Search {
     is_bound_by_client: bool,
 }
 
-impl Search {
+impl KneeSearch {
     fn from(rate_per_s: f64) -> Self {
         Self { next: rate_per_s, within: None, beyond: None, is_bound_by_client: false }
     }
@@ -84,7 +84,7 @@ pub(crate) fn find_knee(
     terminal: &mut Terminal,
     run: impl Fn(RunSetup<'_>) -> Result<RunReport, RunError>,
 ) -> Result<RunReport, RunError> {
-    let mut search = Search::from(plan.from_per_s);
+    let mut search = KneeSearch::from(plan.from_per_s);
     let mut rows: Vec<KneeRow> = Vec::new();
     let mut best = None;
     let ended = loop {
@@ -145,7 +145,13 @@ fn write_rows(directory: &RunDirectory, rows: &[KneeRow]) -> std::io::Result<()>
     rows.iter().try_for_each(|row| writeln!(file, "{}", row.text()))
 }
 
-fn tell(plan: KneePlan, search: Search, rows: &[KneeRow], log: &RunLog, terminal: &mut Terminal) {
+fn tell(
+    plan: KneePlan,
+    search: KneeSearch,
+    rows: &[KneeRow],
+    log: &RunLog,
+    terminal: &mut Terminal,
+) {
     if rows.is_empty() {
         return;
     }
@@ -190,7 +196,7 @@ mod tests {
     #[test]
     fn a_search_closes_in_on_the_knee_from_either_side() {
         for from in [1.0, 900.0, 1000.0, 1e6] {
-            let mut search = Search::from(from);
+            let mut search = KneeSearch::from(from);
             let mut count = 1;
             while search.go_on(verdict_of(search.next <= 1000.0)) {
                 count += 1;
@@ -204,14 +210,14 @@ mod tests {
 
     #[test]
     fn a_search_ends_where_nothing_is_within() {
-        let mut search = Search::from(100.0);
+        let mut search = KneeSearch::from(100.0);
         while search.go_on(StepVerdict::Beyond) {}
         assert_eq!(search.within, None);
     }
 
     #[test]
     fn the_limit_of_the_client_is_no_knee_of_the_server() {
-        let mut search = Search::from(100.0);
+        let mut search = KneeSearch::from(100.0);
         let verdict =
             |rate: f64| if rate > 1000.0 { StepVerdict::ClientBound } else { StepVerdict::Within };
         while search.go_on(verdict(search.next)) {}

@@ -2,7 +2,7 @@
 //!
 //! Workers never leave their thread, and neither does an engine. So each thread has one engine for each
 //! script, which holds the functions that the script has made for the workers of the thread. A
-//! [`MadeFunction`] refers to one of them.
+//! [`FunctionHandle`] refers to one of them.
 
 mod functions;
 
@@ -49,7 +49,7 @@ const PRELUDE: &str = include_str!("../prelude.js");
 /// A reference to a function that a script has made for a worker. It is only valid on the thread that made
 /// it.
 #[derive(Debug)]
-pub(super) struct MadeFunction {
+pub(super) struct FunctionHandle {
     program: usize,
     number: u64,
 }
@@ -99,7 +99,7 @@ struct Caller {
 
 /// The limits of the current call.
 #[derive(Clone, Copy)]
-struct Watch {
+struct CallLimits {
     steps_left: u32,
     give_up_at: Option<Instant>,
     is_cut: bool,
@@ -108,7 +108,7 @@ struct Watch {
 /// A script on this thread. The fields are ordered so that functions are dropped before their runtime.
 struct HostedScript {
     functions: HashMap<u64, Persistent<Function<'static>>>,
-    maker: Persistent<Function<'static>>,
+    factory: Persistent<Function<'static>>,
     /// Converts bytes to a text with one character for each byte, because the engine's crate has no safe
     /// access to the bytes.
     to_latin1: Persistent<Function<'static>>,
@@ -125,11 +125,11 @@ struct ThreadScripts {
 thread_local! {
     static HOST: RefCell<ThreadScripts> = RefCell::default();
     static CALLER: RefCell<Option<Caller>> = const { RefCell::new(None) };
-    static WATCH: Cell<Watch> =
-        const { Cell::new(Watch { steps_left: 0, give_up_at: None, is_cut: false }) };
+    static CALL_LIMITS: Cell<CallLimits> =
+        const { Cell::new(CallLimits { steps_left: 0, give_up_at: None, is_cut: false }) };
 }
 
-impl MadeFunction {
+impl FunctionHandle {
     /// Makes a function for a worker, by calling the program's function.
     pub(super) fn make(
         program: &ScriptProgram,
@@ -186,7 +186,7 @@ pub(super) fn forget(program: &ScriptProgram) {
     HOST.with_borrow_mut(|host| drop(host.scripts.remove(&program.number)));
 }
 
-impl Drop for MadeFunction {
+impl Drop for FunctionHandle {
     fn drop(&mut self) {
         // When the thread ends, the engines may already have been dropped.
         let _ = HOST.try_with(|host| {
@@ -214,19 +214,20 @@ impl HostedScript {
         runtime.set_max_stack_size(STACK_BYTES_MAX);
         runtime.set_interrupt_handler(Some(Box::new(is_over)));
         let context = Context::full(&runtime).map_err(unmade)?;
-        let (maker, to_latin1) = context.with(|ctx| {
+        let (factory, to_latin1) = context.with(|ctx| {
             let compiled = watched(random, place, || {
                 ctx.eval::<(), _>(BOUNDS)?;
                 add_functions(&ctx)?;
                 let to_latin1: Function<'_> = ctx.eval(PRELUDE)?;
                 let mut options = EvalOptions::default();
                 options.filename = Some(path.display().to_string());
-                let maker: Function<'_> = ctx.eval_with_options(program.text.as_str(), options)?;
-                Ok((Persistent::save(&ctx, maker), Persistent::save(&ctx, to_latin1)))
+                let factory: Function<'_> =
+                    ctx.eval_with_options(program.text.as_str(), options)?;
+                Ok((Persistent::save(&ctx, factory), Persistent::save(&ctx, to_latin1)))
             });
             compiled.catch(&ctx).map_err(|error| fault_of(path, &error))
         })?;
-        Ok(Self { functions: HashMap::new(), maker, to_latin1, context, _runtime: runtime })
+        Ok(Self { functions: HashMap::new(), factory, to_latin1, context, _runtime: runtime })
     }
 
     /// Evaluates the script anew for a worker, so that workers share no variables, and calls its function.
@@ -239,9 +240,9 @@ impl HostedScript {
         let (path, name) = (&program.path, &program.function);
         self.context.with(|ctx| {
             let gave = watched(random, place, || {
-                let maker = self.maker.clone().restore(&ctx)?;
+                let factory = self.factory.clone().restore(&ctx)?;
                 let arguments: Value<'_> = ctx.json_parse(program.arguments.as_str())?;
-                maker.call::<_, Value<'_>>((place.number, arguments))
+                factory.call::<_, Value<'_>>((place.number, arguments))
             });
             let gave = gave.catch(&ctx).map_err(|error| fault_of(path, &error))?;
             let type_name = gave.type_name();
@@ -261,7 +262,7 @@ impl HostedScript {
 /// which the call left it.
 fn watched<T>(random: &mut Random, place: WorkerPlace, call: impl FnOnce() -> T) -> T {
     let give_up_at = Some(Instant::now() + CALL_TIME_MAX);
-    WATCH.set(Watch { steps_left: STEPS_MAX, give_up_at, is_cut: false });
+    CALL_LIMITS.set(CallLimits { steps_left: STEPS_MAX, give_up_at, is_cut: false });
     CALLER.set(Some(Caller { random: random.clone(), place }));
     let called = call();
     if let Some(caller) = CALLER.take() {
@@ -272,11 +273,11 @@ fn watched<T>(random: &mut Random, place: WorkerPlace, call: impl FnOnce() -> T)
 
 /// True if the current call must end.
 fn is_over() -> bool {
-    let mut watch = WATCH.get();
+    let mut watch = CALL_LIMITS.get();
     watch.steps_left = watch.steps_left.saturating_sub(1);
     watch.is_cut |=
         watch.steps_left == 0 || watch.give_up_at.is_some_and(|limit| Instant::now() > limit);
-    WATCH.set(watch);
+    CALL_LIMITS.set(watch);
     watch.is_cut
 }
 
@@ -325,7 +326,7 @@ fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<
 
 /// The fault of a call that failed or exceeded a limit.
 fn fault_of(path: &Path, error: &CaughtError<'_>) -> ScriptFault {
-    if WATCH.get().is_cut {
+    if CALL_LIMITS.get().is_cut {
         let steps = u64::from(STEPS_MAX) * 10_000;
         let text = format!(
             "the call was cut after about {steps} loops and calls, or {CALL_TIME_MAX:?}: does a loop have an \

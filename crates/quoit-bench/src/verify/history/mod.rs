@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::Semantics;
 use snapshot::Candidate;
-pub(super) use snapshot::{Found, Snapshot, Violation};
+pub(super) use snapshot::{FoundValue, Snapshot, Violation};
 
 /// Maximum number of writes in doubt that are tracked for one key. Of older ones only the newest number is
 /// kept; every version up to it is then accepted.
@@ -272,7 +272,7 @@ impl History {
         &self,
         semantics: Semantics,
         snapshot: &Snapshot,
-        found: &[Found],
+        found: &[FoundValue],
     ) -> Option<Violation> {
         match (semantics, found) {
             (_, []) if snapshot.lenient.1 => None,
@@ -290,12 +290,12 @@ impl History {
     fn check_version(
         &self,
         snapshot: &Snapshot,
-        found: Found,
+        found: FoundValue,
         is_beside: bool,
     ) -> Option<Violation> {
         let is_possible = match found {
-            Found::Before => snapshot.before,
-            Found::Version(sequence) => snapshot.may_find(sequence),
+            FoundValue::Before => snapshot.before,
+            FoundValue::Version(sequence) => snapshot.may_find(sequence),
         };
         if is_possible {
             return None;
@@ -310,14 +310,14 @@ impl History {
 
     /// Forgets writes that a concurrent delete has removed, if a read that should see them did not find
     /// them. While another operation is unsettled, a later read may still find them on another replica.
-    pub(super) fn forget_removed(&mut self, snapshot: &Snapshot, found: &[Found]) {
+    pub(super) fn forget_removed(&mut self, snapshot: &Snapshot, found: &[FoundValue]) {
         let is_acknowledged =
             |write: &TrackedWrite| matches!(write.state, WriteState::AcknowledgedAt(_));
         if self.lenient.1 || !self.writes.iter().all(is_acknowledged) {
             return;
         }
         self.writes.retain(|write| {
-            let is_missing = !found.contains(&Found::Version(write.sequence));
+            let is_missing = !found.contains(&FoundValue::Version(write.sequence));
             let was_there = snapshot.candidates.iter().any(|one| one.is(write.sequence));
             !(write.is_optional && is_missing && was_there)
         });
@@ -329,10 +329,11 @@ impl History {
         }
     }
 
-    fn check_siblings(&self, snapshot: &Snapshot, found: &[Found]) -> Option<Violation> {
+    fn check_siblings(&self, snapshot: &Snapshot, found: &[FoundValue]) -> Option<Violation> {
         for (index, one) in found.iter().enumerate() {
-            let is_twice = *one != Found::Before && found[..index].contains(one);
-            let is_replaced = matches!(one, Found::Version(one) if self.is_replaced(*one, found));
+            let is_twice = *one != FoundValue::Before && found[..index].contains(one);
+            let is_replaced =
+                matches!(one, FoundValue::Version(one) if self.is_replaced(*one, found));
             if is_twice || is_replaced {
                 return Some(Violation::Siblings(*one));
             }
@@ -347,15 +348,20 @@ impl History {
     }
 
     /// True if one of the found values replaces this version.
-    fn is_replaced(&self, sequence: WriteSequence, found: &[Found]) -> bool {
+    fn is_replaced(&self, sequence: WriteSequence, found: &[FoundValue]) -> bool {
         self.writes.iter().any(|write| {
-            found.contains(&Found::Version(write.sequence)) && write.covers.contains(&sequence)
+            found.contains(&FoundValue::Version(write.sequence)) && write.covers.contains(&sequence)
         })
     }
 
     /// True if a version was found, or may be missing because another write may have replaced it.
-    fn is_accounted_for(&self, sequence: WriteSequence, found: &[Found], depth: usize) -> bool {
-        if found.contains(&Found::Version(sequence)) {
+    fn is_accounted_for(
+        &self,
+        sequence: WriteSequence,
+        found: &[FoundValue],
+        depth: usize,
+    ) -> bool {
+        if found.contains(&FoundValue::Version(sequence)) {
             return true;
         }
         let Some(write) = self.writes.iter().find(|write| write.sequence == sequence) else {

@@ -23,7 +23,7 @@ pub(super) struct Candidate {
 
 /// One value that a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::verify) enum Found {
+pub(in crate::verify) enum FoundValue {
     Version(WriteSequence),
     /// A value from before the run.
     Before,
@@ -35,14 +35,14 @@ pub(in crate::verify) enum Violation {
     /// An acknowledged write is missing.
     Lost(WriteSequence),
     /// A version that an acknowledged write has replaced.
-    Stale(Found),
+    Stale(FoundValue),
     /// A version that an acknowledged delete has removed.
-    Resurrected(Found),
+    Resurrected(FoundValue),
     /// Siblings that can't exist at the same time.
-    Siblings(Found),
+    Siblings(FoundValue),
 }
 
-impl Found {
+impl FoundValue {
     pub(in crate::verify) fn sequence(&self) -> Option<WriteSequence> {
         match self {
             Self::Version(sequence) => Some(*sequence),

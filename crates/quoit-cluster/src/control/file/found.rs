@@ -130,7 +130,7 @@ pub(super) fn give_up(transaction: &WriteTransaction, other: ClusterId) -> Resul
 
 impl ControlFile {
     /// Makes the node a cluster of one again. Bucket types, buckets and rules of security are kept.
-    pub(crate) fn found_again(&self, founding: &Founding) -> Result<(), StoreError> {
+    pub(crate) fn reset_to_single_node(&self, founding: &Founding) -> Result<(), StoreError> {
         self.commit(|transaction| {
             transaction.delete_table(MEMBERS)?;
             transaction.delete_table(LAYOUTS)?;

@@ -48,7 +48,7 @@ impl ControlFile {
         let applied = self.applied().map_err(|error| self.corrupt(&error.to_string()))?;
         let electorate = self.electorate().map_err(|error| self.corrupt(&error.to_string()))?;
         let cluster = self.cluster().map_err(|error| self.corrupt(&error.to_string()))?;
-        self.looked_at(|transaction| {
+        self.in_transaction(|transaction| {
             let node = self.node_values(transaction)?;
             let mut changes = self.entries(transaction, BUCKET_TYPES, decode_type)?;
             changes.extend(self.entries(transaction, BUCKET_PROPS, decode_bucket_row)?);
@@ -104,7 +104,7 @@ impl ControlFile {
     }
 
     pub(super) fn identity(&self) -> Result<LoadedIdentity, OpenError> {
-        self.looked_at(|transaction| {
+        self.in_transaction(|transaction| {
             let node = self.node_values(transaction)?;
             let format = u32::from_be_bytes(node.fixed(KEY_FORMAT)?);
             if format == 0 || format > FORMAT_WITH_RULES {
@@ -122,7 +122,7 @@ impl ControlFile {
         })
     }
 
-    fn looked_at<T>(
+    fn in_transaction<T>(
         &self,
         look: impl FnOnce(&ReadTransaction) -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {

@@ -19,7 +19,7 @@ use backend::{Backend, io_error};
 use parking_lot::RwLock;
 use quoit_seam::Disk;
 use quoit_seam::DiskError;
-use quoit_seam::rented;
+use quoit_seam::third_party;
 use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition, WriteTransaction};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -139,8 +139,8 @@ impl ControlFile {
     /// Runs a function that reads the file. `redb` panics on some damaged files instead of returning an
     /// error. A panic becomes an error, and the database that was being used is dropped.
     fn guarded<T>(&self, look: impl FnOnce() -> T) -> Result<T, OpenError> {
-        rented::catch(look).map_err(|thrown| {
-            let words = rented::panic_message(&thrown);
+        third_party::catch(look).map_err(|thrown| {
+            let words = third_party::panic_message(&thrown);
             self.corrupt(&format!("its pages contradict each other ({words})"))
         })
     }

@@ -16,7 +16,7 @@ use crate::control::types::RaftId;
 use crate::departure::Departure;
 use crate::members::MemberStatus;
 use crate::state::{MembershipCommand, State};
-use crate::transport::{Internode, Trouble};
+use crate::transport::{ConnectionProblem, Internode};
 use crate::{ClusterId, NodeId};
 use leading::leads;
 use prost::Message as _;
@@ -124,7 +124,7 @@ impl Keeper {
         self.trust.end_outdated(&self.internode);
         self.maintain_connections(plane, &state);
         self.note_away(plane, &state);
-        if let Some(departure) = self.turned_away().or_else(|| outdated(plane, &state)) {
+        if let Some(departure) = self.departure_reason().or_else(|| outdated(plane, &state)) {
             plane.depart(departure);
             return;
         }
@@ -177,21 +177,21 @@ impl Keeper {
     /// Returns the reason why this node must stop, if others have refused it for long enough. One node that
     /// knows another live process with this identity is enough. For a wrong clock, more than half of the
     /// members must have refused it.
-    fn turned_away(&self) -> Option<Departure> {
+    fn departure_reason(&self) -> Option<Departure> {
         let peers = self.internode.peers();
         let told = |trouble| {
             let told = peers.iter();
-            told.filter_map(move |peer| peer.trouble_for(trouble, TURNED_AWAY_PATIENCE))
+            told.filter_map(move |peer| peer.lasting_problem(trouble, TURNED_AWAY_PATIENCE))
         };
-        if let Some(words) = told(Trouble::DuplicateIdentity).next() {
+        if let Some(words) = told(ConnectionProblem::DuplicateIdentity).next() {
             return Some(Departure::DuplicateIdentity { words });
         }
         // One node is enough, because all members follow the same log.
-        if let Some(words) = told(Trouble::Outdated).next() {
+        if let Some(words) = told(ConnectionProblem::Outdated).next() {
             return Some(Departure::Outdated { words });
         }
-        let is_majority = told(Trouble::Clock).count() * 2 > peers.len() + 1;
-        let words = told(Trouble::Clock).next().filter(|_| is_majority)?;
+        let is_majority = told(ConnectionProblem::Clock).count() * 2 > peers.len() + 1;
+        let words = told(ConnectionProblem::Clock).next().filter(|_| is_majority)?;
         Some(Departure::Clock { words })
     }
 
@@ -234,7 +234,7 @@ impl Keeper {
             let told: Vec<_> = told.filter(|voter| fence.voters().contains(&voter.id)).collect();
             plane.link().introduce(told.iter().filter(|voter| voter.id != own));
         }
-        match fence.passage(self.fenced_since.elapsed()) {
+        match fence.verdict(self.fenced_since.elapsed()) {
             FenceVerdict::Open if plane.group().gate() == Participation::Waiting => {
                 plane.group().set_gate(Participation::Open);
             }
@@ -254,7 +254,7 @@ impl Keeper {
             return true;
         }
         if state.members().get(own).is_none() {
-            go_alone(plane).await;
+            become_single_node(plane).await;
             return true;
         }
         if plane.group().has_leader() {
@@ -308,7 +308,7 @@ impl Keeper {
         // A single member may lag and not know yet that this node was admitted, so at least half of the
         // members must deny it.
         if waits && denial_count * 2 >= state.members().count() {
-            go_alone(plane).await;
+            become_single_node(plane).await;
             return true;
         }
         false
@@ -409,8 +409,8 @@ fn outdated(plane: &ControlPlane, state: &State) -> Option<Departure> {
     Some(Departure::Outdated { words: outdated.to_string().into() })
 }
 
-async fn go_alone(plane: &ControlPlane) {
-    if let Err(fault) = plane.found_alone().await {
+async fn become_single_node(plane: &ControlPlane) {
+    if let Err(fault) = plane.reset_to_single_node().await {
         tracing::warn!(%fault, "the node could not go back to being alone");
     }
 }

@@ -6,7 +6,7 @@ use crate::{Departure, MemberStatus, StagedChange};
 
 /// Stage of the membership of the member that dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Course {
+enum MemberStage {
     /// It waits for the commit.
     Joining,
     /// It replaces another member, and has none of the data yet.
@@ -32,14 +32,14 @@ const SPARE: u8 = 5;
 const LATER: u8 = 6;
 
 /// Four members, three of them voters, and two nodes that are alone.
-struct Scene {
+struct DeadMemberCluster {
     cluster: TestCluster,
     victim: u8,
     asker: u8,
 }
 
-impl Scene {
-    async fn new(course: Course, votes: bool) -> Self {
+impl DeadMemberCluster {
+    async fn new(course: MemberStage, votes: bool) -> Self {
         let cluster = TestCluster::joined(4).await;
         let voters = || cluster.control(1).voters_and_starts().unwrap().0.nodes;
         cluster.until("three vote", || voters().len() == 3).await;
@@ -47,7 +47,7 @@ impl Scene {
         let victim = (1..=4).find(|number| is_voter(number) == votes).unwrap();
         let asker = (1..=4).find(|number| *number != victim && is_voter(number)).unwrap();
         let victim = match course {
-            Course::Joining | Course::Newcomer => SPARE,
+            MemberStage::Joining | MemberStage::Newcomer => SPARE,
             _ => victim,
         };
         let mut scene = Self { cluster, victim, asker };
@@ -79,24 +79,24 @@ impl Scene {
     }
 
     /// Brings the victim to the stage at which it dies, and crashes it.
-    async fn reach(&mut self, course: Course) {
+    async fn reach(&mut self, course: MemberStage) {
         let (node, asker) = (id(self.victim), self.asker);
         // It has records that belong to others, so that it does not leave by itself.
         self.cluster.control(self.victim).set_drained_by_layout(0);
         match course {
-            Course::Joining => self.join(self.victim).await,
-            Course::Valid => {}
-            Course::Newcomer | Course::Replaced => {
+            MemberStage::Joining => self.join(self.victim).await,
+            MemberStage::Valid => {}
+            MemberStage::Newcomer | MemberStage::Replaced => {
                 self.join(SPARE).await;
-                let old = if course == Course::Newcomer { asker % 4 + 1 } else { self.victim };
+                let old = if course == MemberStage::Newcomer { asker % 4 + 1 } else { self.victim };
                 self.stage(StagedChange::Replace { old: id(old), new: id(SPARE) }).await;
                 self.cluster.commit(asker).await;
             }
-            Course::Leaving | Course::Exiting => {
+            MemberStage::Leaving | MemberStage::Exiting => {
                 self.stage(StagedChange::Leave { node }).await;
                 self.cluster.commit(asker).await;
             }
-            Course::LeavingDown => {
+            MemberStage::LeavingDown => {
                 self.die().await;
                 self.cluster.control(asker).mark_down(node).await.unwrap();
                 self.stage(StagedChange::Leave { node }).await;
@@ -105,7 +105,7 @@ impl Scene {
                 return;
             }
         }
-        if course == Course::Exiting {
+        if course == MemberStage::Exiting {
             self.move_all().await;
             let exits = || self.status() == Some((MemberStatus::Exiting, false));
             self.cluster.until("it is about to go", exits).await;
@@ -136,13 +136,13 @@ impl Scene {
     }
 }
 
-async fn check(course: Course, votes: bool, remedy: Remedy) {
-    let mut scene = Scene::new(course, votes).await;
+async fn check(course: MemberStage, votes: bool, remedy: Remedy) {
+    let mut scene = DeadMemberCluster::new(course, votes).await;
     scene.reach(course).await;
     let (control, node) = (Arc::clone(scene.cluster.control(scene.asker)), id(scene.victim));
     match remedy {
         Remedy::Down => control.mark_down(node).await.unwrap(),
-        Remedy::ForceRemove if course == Course::Joining => {
+        Remedy::ForceRemove if course == MemberStage::Joining => {
             let remove = StagedChange::ForceRemove { node };
             let refusal = control.stage(&remove).await.unwrap_err().to_string();
             assert!(refusal.contains("`cluster clear`"), "{refusal}");
@@ -154,12 +154,12 @@ async fn check(course: Course, votes: bool, remedy: Remedy) {
             assert_eq!(scene.status(), None);
         }
     }
-    if remedy == Remedy::Down && course == Course::Newcomer {
+    if remedy == Remedy::Down && course == MemberStage::Newcomer {
         // No other node gets the copies that it lacks in its place.
         scene.stage(StagedChange::ForceRemove { node }).await;
         scene.cluster.commit(scene.asker).await;
     }
-    if remedy == Remedy::Down && course == Course::Joining {
+    if remedy == Remedy::Down && course == MemberStage::Joining {
         control.plan().unwrap();
         let refusal = control.commit_staged(None).await.unwrap_err().to_string();
         assert!(refusal.contains("`cluster clear`"), "{refusal}");
@@ -171,18 +171,21 @@ async fn check(course: Course, votes: bool, remedy: Remedy) {
     }
 }
 
-impl Scene {
+impl DeadMemberCluster {
     /// A member that was marked as down continues at its stage.
-    async fn comes_back(&mut self, course: Course) {
+    async fn comes_back(&mut self, course: MemberStage) {
         let victim = self.victim;
         match course {
-            Course::Joining | Course::Newcomer => {}
-            Course::Valid => {
+            MemberStage::Joining | MemberStage::Newcomer => {}
+            MemberStage::Valid => {
                 self.cluster.start(victim).await;
                 let is_full = || self.status() == Some((MemberStatus::Valid, false));
                 self.cluster.until("it is a full member", is_full).await;
             }
-            Course::Leaving | Course::Exiting | Course::Replaced | Course::LeavingDown => {
+            MemberStage::Leaving
+            | MemberStage::Exiting
+            | MemberStage::Replaced
+            | MemberStage::LeavingDown => {
                 self.cluster.start(victim).await;
                 let mut departure = self.cluster.control(victim).departure();
                 let left = departure.wait_for(Option::is_some).await.unwrap().clone();
@@ -196,18 +199,18 @@ impl Scene {
 #[tokio::test(start_paused = true)]
 async fn remedies_unblock_changes_whenever_a_member_dies() {
     let courses = [
-        Course::Joining,
-        Course::Newcomer,
-        Course::Valid,
-        Course::Leaving,
-        Course::Exiting,
-        Course::Replaced,
-        Course::LeavingDown,
+        MemberStage::Joining,
+        MemberStage::Newcomer,
+        MemberStage::Valid,
+        MemberStage::Leaving,
+        MemberStage::Exiting,
+        MemberStage::Replaced,
+        MemberStage::LeavingDown,
     ];
     for course in courses {
         for votes in [true, false] {
             // A node that has just joined is not a voter.
-            if votes && matches!(course, Course::Joining | Course::Newcomer) {
+            if votes && matches!(course, MemberStage::Joining | MemberStage::Newcomer) {
                 continue;
             }
             for remedy in [Remedy::Down, Remedy::ForceRemove] {
@@ -221,8 +224,8 @@ async fn remedies_unblock_changes_whenever_a_member_dies() {
 /// The other members wait for a member that is not marked as down.
 #[tokio::test(start_paused = true)]
 async fn member_that_died_unmarked_is_waited_for() {
-    for course in [Course::Valid, Course::Leaving, Course::Exiting] {
-        let mut scene = Scene::new(course, false).await;
+    for course in [MemberStage::Valid, MemberStage::Leaving, MemberStage::Exiting] {
+        let mut scene = DeadMemberCluster::new(course, false).await;
         scene.reach(course).await;
         scene.join(LATER).await;
         scene.cluster.commit(scene.asker).await;
@@ -245,8 +248,8 @@ async fn member_that_died_unmarked_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_member_can_be_removed_when_no_more_layouts_are_possible() {
-    let mut scene = Scene::new(Course::Newcomer, false).await;
-    scene.reach(Course::Newcomer).await;
+    let mut scene = DeadMemberCluster::new(MemberStage::Newcomer, false).await;
+    scene.reach(MemberStage::Newcomer).await;
     let control = Arc::clone(scene.cluster.control(scene.asker));
     let mut refusal = None;
     for capacity in 101..=120 {

@@ -39,11 +39,11 @@ fn filled(cluster: &TestCluster) -> u32 {
 async fn a_raise_is_over_when_all_members_have_told_that_they_are_through() {
     let mut cluster = with_type(2).await;
     set_n_val(&cluster, BUCKET, 3).await;
-    let raised_at = cluster.state(1).raised_at();
+    let n_val_raised_at = cluster.state(1).n_val_raised_at();
     assert_eq!(filled(&cluster), 2);
     for number in 1..=3 {
         assert!(!cluster.state(1).all_know_raises());
-        cluster.control(number).report_raises(report(raised_at, 0)).await.unwrap();
+        cluster.control(number).report_raises(report(n_val_raised_at, 0)).await.unwrap();
     }
     cluster.until_equal().await;
     assert!(cluster.state(1).all_know_raises());
@@ -53,18 +53,22 @@ async fn a_raise_is_over_when_all_members_have_told_that_they_are_through() {
         cluster.crash(2);
         cluster.start(2).await;
         cluster.until_equal().await;
-        cluster.control(number).report_raises(report(raised_at, raised_at)).await.unwrap();
+        cluster
+            .control(number)
+            .report_raises(report(n_val_raised_at, n_val_raised_at))
+            .await
+            .unwrap();
         cluster.until_equal().await;
     }
     assert_eq!(filled(&cluster), 3);
-    assert_eq!((cluster.state(2).raised_at(), cluster.state(2).raises().len()), (0, 0));
+    assert_eq!((cluster.state(2).n_val_raised_at(), cluster.state(2).raises().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_raise_goes_on_from_what_was_filled_before_the_first() {
     let cluster = with_type(1).await;
     set_n_val(&cluster, BUCKET, 2).await;
-    let first = cluster.state(1).raised_at();
+    let first = cluster.state(1).n_val_raised_at();
     set_n_val(&cluster, BUCKET, 3).await;
     assert_eq!((filled(&cluster), cluster.state(1).raises().len()), (1, 1));
     for number in 1..=3 {
@@ -82,8 +86,12 @@ async fn a_type_raises_its_buckets_and_leaves_others_alone() {
     let own = BucketRef { bucket_type: TYPE, bucket: b"own" };
     set_n_val(&cluster, own, 2).await;
     for number in 1..=3 {
-        let raised_at = cluster.state(1).raised_at();
-        cluster.control(number).report_raises(report(raised_at, raised_at)).await.unwrap();
+        let n_val_raised_at = cluster.state(1).n_val_raised_at();
+        cluster
+            .control(number)
+            .report_raises(report(n_val_raised_at, n_val_raised_at))
+            .await
+            .unwrap();
     }
     cluster.control(1).update_type(TYPE, &updates(json!({ "n_val": 3 }))).await.unwrap();
     cluster.until_equal().await;

@@ -89,8 +89,10 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
         let peer = one.peer(id(other)).unwrap();
         until("there is trouble", || peer.trouble().is_some()).await;
         assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
-        assert!(peer.trouble_for(Trouble::Clock, Duration::ZERO).is_some());
-        assert!(peer.trouble_for(Trouble::DuplicateIdentity, Duration::ZERO).is_none());
+        assert!(peer.lasting_problem(ConnectionProblem::Clock, Duration::ZERO).is_some());
+        assert!(
+            peer.lasting_problem(ConnectionProblem::DuplicateIdentity, Duration::ZERO).is_none()
+        );
         // A node that sends no time is accepted.
         echo(&one.peer(id(3)).unwrap(), b"x").await.unwrap();
         assert!(!peer.is_up());

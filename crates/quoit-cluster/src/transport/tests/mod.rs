@@ -3,7 +3,7 @@
 mod calls;
 mod greetings;
 mod liveness;
-mod peers_by_hand;
+mod raw_connections;
 mod secured;
 mod streams;
 mod tcp;

@@ -234,7 +234,7 @@ async fn a_token_opens_one_method_alone() {
     };
     let two = node_with(&network, "n2", of_two).await;
     two.register_for_guests(ECHO..=ECHO, Arc::new(TestService));
-    two.register_for_joiners(60..=60, Arc::new(Asks));
+    two.register_for_joiners(60..=60, Arc::new(ProofService));
     let joins = InternodeSettings {
         security: Arc::new(LinkSecurity::new(InternodeTlsMode::Required, None)),
         ..settings(1)
@@ -257,9 +257,9 @@ async fn a_token_opens_one_method_alone() {
 }
 
 /// Answers with the proof of the request.
-struct Asks;
+struct ProofService;
 
-impl Service for Asks {
+impl Service for ProofService {
     fn serve(&self, request: IncomingRequest, reply: Responder) {
         let proof =
             if matches!(request.proven, PeerProof::Token(_)) { "by a token" } else { "else" };

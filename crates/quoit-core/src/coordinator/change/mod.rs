@@ -11,7 +11,7 @@ mod steps;
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::options::Precondition;
-use crate::records::{ChangeOptions, Changed, DecidedChange, Present, Pruning, ValueWrite};
+use crate::records::{ChangeOptions, Changed, DecidedChange, Pruning, RecordState, ValueWrite};
 use crate::replica::merge_rule;
 use crate::stored::wait_if_blocked;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use quoit_model::object::{Metadata, Object};
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_planted::planted;
-use quoit_store::engine::{Before, RecordAt, RecordMeta};
+use quoit_store::engine::{BeforeImage, RecordAt, RecordMeta};
 use quoit_wire::SHARED_BYTES_MIN;
 use std::borrow::Cow;
 
@@ -68,7 +68,7 @@ impl ObjectChange<'_> {
 
 /// Decides a change from the present state; `None` if there is nothing to change.
 pub(crate) type Decide<'a> =
-    dyn Fn(&Present<'_>) -> Result<Option<DecidedChange<'a>>, RequestError> + 'a;
+    dyn Fn(&RecordState<'_>) -> Result<Option<DecidedChange<'a>>, RequestError> + 'a;
 
 /// A value that is about to be written, with its event.
 struct NewWrite {
@@ -108,7 +108,7 @@ impl Coordinator {
             // The stored record may be a large set or map, all of which has to be removed.
             && props.datatype.is_none();
         let options = ChangeOptions {
-            before: if blind { Before::Skip } else { Before::Read },
+            before: if blind { BeforeImage::Skip } else { BeforeImage::Read },
             is_large: change.value_bytes() >= SHARED_BYTES_MIN,
             needs_items: change.may_be_riak_data_type(policy, props),
             replicates,
@@ -116,7 +116,7 @@ impl Coordinator {
             rule: merge_rule(props),
             n_val_class: RecordMeta::class_of(props.n_val),
         };
-        let decide = |present: &Present<'_>| self.decide(at, props, policy, change, present);
+        let decide = |present: &RecordState<'_>| self.decide(at, props, policy, change, present);
         self.change_as_decided(at, options, &decide)
     }
 
@@ -140,7 +140,7 @@ impl Coordinator {
         props: &BucketProps,
         policy: WritePolicy,
         change: &'c ObjectChange<'_>,
-        present: &Present<'_>,
+        present: &RecordState<'_>,
     ) -> Result<Option<DecidedChange<'c>>, RequestError> {
         let rule = merge_rule(props);
         if let Some(given) = &change.given {
@@ -173,7 +173,7 @@ impl Coordinator {
         props: &BucketProps,
         policy: WritePolicy,
         change: &ObjectChange<'_>,
-        present: &Present<'_>,
+        present: &RecordState<'_>,
     ) -> Result<Option<NewWrite>, RequestError> {
         let shown = present.stored().map(|object| shown(object, props));
         change.precondition.check(shown.as_deref())?;

@@ -3,12 +3,12 @@
 use super::Decide;
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
-use crate::records::{ChangeSteps, DecidedChange, Present};
+use crate::records::{ChangeSteps, DecidedChange, RecordState};
 use crate::replica::{Reaped, clock_of, written_over};
 use crate::settings::DeleteMode;
 use quoit_model::data_type::Operation;
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use quoit_wire::internode::data::MergeRule;
 use std::borrow::Cow;
 
@@ -34,18 +34,18 @@ impl<'a> CoordinatedChange<'a> {
 
 impl ChangeSteps for CoordinatedChange<'_> {
     #[inline]
-    fn absent(&self, access: Access) -> Result<Option<Present<'static>>, RequestError> {
+    fn absent(&self, access: IoMode) -> Result<Option<RecordState<'static>>, RequestError> {
         Ok(match self.coordinator.replica.reaped_at(self.at, access)? {
-            Reaped::Nothing => Some(Present::Nothing),
+            Reaped::Nothing => Some(RecordState::Nothing),
             Reaped::Tombstone(tombstone) => {
                 let history = Box::new(clock_of(&tombstone));
-                Some(Present::Reaped { tombstone: *tombstone, history })
+                Some(RecordState::Reaped { tombstone: *tombstone, history })
             }
             Reaped::WouldBlock => None,
         })
     }
 
-    fn decide(&self, present: &Present<'_>) -> Result<Option<DecidedChange<'_>>, RequestError> {
+    fn decide(&self, present: &RecordState<'_>) -> Result<Option<DecidedChange<'_>>, RequestError> {
         (self.decide)(present)
     }
 
@@ -53,14 +53,16 @@ impl ChangeSteps for CoordinatedChange<'_> {
     /// yet or may not have reached the other replicas, and this one is acknowledged when it has.
     fn merged(
         &self,
-        present: Present<'_>,
+        present: RecordState<'_>,
         given: Cow<'_, Object>,
         rule: MergeRule,
     ) -> Option<Object> {
         match present {
-            Present::Nothing => Some(given.into_owned()),
-            Present::Stored(stored) => Some(self.coordinator.replica.merged(&stored, &given, rule)),
-            Present::Reaped { tombstone, .. } => written_over(&tombstone, &given, rule),
+            RecordState::Nothing => Some(given.into_owned()),
+            RecordState::Stored(stored) => {
+                Some(self.coordinator.replica.merged(&stored, &given, rule))
+            }
+            RecordState::Reaped { tombstone, .. } => written_over(&tombstone, &given, rule),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::coordinator::write_replicas::{Accepted, WriteTargets};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
-use crate::records::{ChangeOptions, DataTypeUpdate, DecidedChange, OperationOrigin, Present};
+use crate::records::{ChangeOptions, DataTypeUpdate, DecidedChange, OperationOrigin, RecordState};
 use crate::replica::{WrittenObject, merge_rule};
 use crate::request_log::{AskedNodes, Finished, RequestKind};
 use crate::stats::Sizes;
@@ -34,7 +34,7 @@ use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, Datatype};
 use quoit_model::vtag::riak_secs;
-use quoit_store::engine::{Before, RecordAt, RecordMeta};
+use quoit_store::engine::{BeforeImage, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
@@ -234,7 +234,7 @@ impl Coordinator {
         let targets = WriteTargets::of(topology, &at, props, &request.options)?;
         let replicates = !topology.is_alone();
         let options = ChangeOptions {
-            before: Before::Read,
+            before: BeforeImage::Read,
             is_large: false,
             needs_items: false,
             replicates,
@@ -243,7 +243,7 @@ impl Coordinator {
             n_val_class: RecordMeta::class_of(props.n_val),
         };
         let (operation, context) = (&request.operation, context.as_ref());
-        let decide = |present: &Present<'_>| {
+        let decide = |present: &RecordState<'_>| {
             self.decide_update(&at, props, operation, context, present).map(Some)
         };
         let changed = self.change_as_decided(&at, options, &decide)?;
@@ -260,7 +260,7 @@ impl Coordinator {
         props: &BucketProps,
         operation: &'c Operation,
         context: Option<&'c CausalClock>,
-        present: &Present<'_>,
+        present: &RecordState<'_>,
     ) -> Result<DecidedChange<'c>, RequestError> {
         let origin = self.origin_of(at, props, present.base(), context)?;
         let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(origin.now_us, ttl_secs));

@@ -13,7 +13,7 @@ use crate::coordinator::read_replicas::ReadRequest;
 use crate::coordinator::readers::ReadRequestKind;
 use crate::error::{DataTypeError, RequestError};
 use crate::options::ReadOptions;
-use crate::placement::{Place, object_props, record_at};
+use crate::placement::{PlacedKey, object_props, record_at};
 use crate::records::PartCopy;
 use crate::request_log::RequestCourse;
 use crate::topology::Topology;
@@ -21,7 +21,7 @@ use bytes::Bytes;
 use quoit_model::data_type::pages::ItemHash;
 use quoit_model::data_type::{Answer, ItemRange, MAP_DEPTH_MAX, QueryError, Question, State};
 use quoit_model::key::KeyRef;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use quoit_wire::internode::data::Fetched;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,14 +57,14 @@ impl Coordinator {
         }
         let answered = if topology.is_alone() {
             self.check_read(&topology, read.at.partition, &quorums, true)?;
-            Answered::Part(self.own_part(&read.at, question).await?)
+            PartOutcome::Part(self.own_part(&read.at, question).await?)
         } else {
             self.ask_for_part(&topology, &read, question).await?
         };
         let whole = match answered {
-            Answered::Part(PartCopy::Missing) => return Ok(None),
-            Answered::Part(PartCopy::Found { part, .. }) => return answer_of(part, question),
-            Answered::Differently(first) => {
+            PartOutcome::Part(PartCopy::Missing) => return Ok(None),
+            PartOutcome::Part(PartCopy::Found { part, .. }) => return answer_of(part, question),
+            PartOutcome::Differently(first) => {
                 let own_at_us = self.local.clock.monotonic_us();
                 let mut course = RequestCourse { own_at_us, ..RequestCourse::default() };
                 let asked = &mut course.asked;
@@ -73,7 +73,7 @@ impl Coordinator {
                 self.note_read(key, started_us, &found, &course);
                 found?
             }
-            Answered::Not => {
+            PartOutcome::Not => {
                 // This read is admitted anew, and counts as a get.
                 drop(entered);
                 self.get_stored(key, options).await?
@@ -92,18 +92,18 @@ impl Coordinator {
         question: &Question,
     ) -> Result<PartCopy, RequestError> {
         let wanted = question.wanted();
-        if let Some(copy) = self.local.records.part(at, &question.path, wanted, Access::NoWait)? {
+        if let Some(copy) = self.local.records.part(at, &question.path, wanted, IoMode::NoWait)? {
             return Ok(copy);
         }
         let records = Arc::clone(&self.local.records);
         let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let path = question.path.clone();
         let read = move || {
-            let place = Place::new(&key, partition)?;
-            let copy = records.part(&place.at(), &path, wanted, Access::Wait)?;
+            let place = PlacedKey::new(&key, partition)?;
+            let copy = records.part(&place.at(), &path, wanted, IoMode::Wait)?;
             Ok(copy.unwrap_or(PartCopy::Missing))
         };
-        self.local.settings.blocking.aside(read).await
+        self.local.settings.blocking.on_pool(read).await
     }
 
     /// Asks the replicas that a read needs: one for the part, this node if it has a vote, and the others
@@ -113,22 +113,22 @@ impl Coordinator {
         topology: &Topology,
         read: &ReadRequest<'_>,
         question: &Question,
-    ) -> Result<Answered, RequestError> {
+    ) -> Result<PartOutcome, RequestError> {
         let elsewhere = Some(ReadRequestKind::Part(question));
         let start = FirstRound::ask(topology, &read.at, &read.need, read.sloppy, elsewhere)?;
         let mut first = match start {
             FirstRoundStart::Own => {
                 let own = self.own_part(&read.at, question).await;
-                return Ok(own.map_or(Answered::Not, Answered::Part));
+                return Ok(own.map_or(PartOutcome::Not, PartOutcome::Part));
             }
             FirstRoundStart::Asked(first) => first,
-            FirstRoundStart::NotHere => return Ok(Answered::Not),
+            FirstRoundStart::NotHere => return Ok(PartOutcome::Not),
         };
         let mut part = None;
         if first.has_own() {
             // A read of the whole object repairs a damaged copy.
             let Ok(own) = self.own_part(&read.at, question).await else {
-                return Ok(Answered::Differently(Box::new(first)));
+                return Ok(PartOutcome::Differently(Box::new(first)));
             };
             first.answer_own(own.digest());
             part = Some(own);
@@ -136,7 +136,7 @@ impl Coordinator {
         let part_of = first.waiting.first().copied().filter(|_| part.is_none());
         let heard = async {
             while !first.waiting.is_empty() {
-                let Some((node, fetched, payload)) = first.hear().await else { return false };
+                let Some((node, fetched, payload)) = first.next_event().await else { return false };
                 if part_of == Some(node) {
                     part = read_part(&fetched, &payload);
                 }
@@ -147,14 +147,16 @@ impl Coordinator {
         first.is_late = heard.is_err();
         let all_answered = heard.unwrap_or(false);
         match part {
-            Some(part) if all_answered && first.all_have(part.digest()) => Ok(Answered::Part(part)),
-            Some(_) | None => Ok(Answered::Differently(Box::new(first))),
+            Some(part) if all_answered && first.all_have(part.digest()) => {
+                Ok(PartOutcome::Part(part))
+            }
+            Some(_) | None => Ok(PartOutcome::Differently(Box::new(first))),
         }
     }
 }
 
 /// Outcome of asking the replicas for a part of a data type.
-enum Answered {
+enum PartOutcome {
     /// All have the same object, which has this part.
     Part(PartCopy),
     /// The replicas differ, failed or are late, or this node's copy is damaged. The read continues with

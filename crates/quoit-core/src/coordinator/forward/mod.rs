@@ -26,7 +26,7 @@ mod message;
 use crate::calls::call_while_up;
 use crate::coordinator::Coordinator;
 use crate::coordinator::data_type::DataTypeRequest;
-use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest, needs_another};
+use crate::coordinator::put::{DeleteOutcome, DeleteRequest, PutRequest, needs_another};
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::refusal::{Refusal, refuse};
@@ -164,10 +164,10 @@ impl Coordinator {
         &self,
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
-    ) -> Result<Deleted, RequestError> {
+    ) -> Result<DeleteOutcome, RequestError> {
         let forwarding = Forwarding::delete(request);
         let outcome = self.forward(topology, request.key, &request.write, forwarding).await?;
-        Ok(if outcome.written { Deleted::Done } else { Deleted::Missing })
+        Ok(if outcome.written { DeleteOutcome::Done } else { DeleteOutcome::Missing })
     }
 
     /// Tries one candidate after another until one has coordinated the write, until a repetition could do
@@ -276,7 +276,7 @@ impl Coordinator {
             message::Forwarded::Delete(request) => {
                 let deleted = self.delete_here(topology, &request).await;
                 deleted.map(|deleted| ForwardOutcome {
-                    written: deleted == Deleted::Done,
+                    written: deleted == DeleteOutcome::Done,
                     object: None,
                 })
             }

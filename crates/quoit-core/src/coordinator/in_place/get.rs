@@ -1,7 +1,7 @@
 //! Reads in place: a plain object is shown in the buffer that it was read into.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::{OwnedRead, Seen, UnconfirmedRead};
+use crate::coordinator::confirm::{CopyDigest, OwnedRead, UnconfirmedRead};
 use crate::coordinator::first_round::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::{read_need, resolve};
 use crate::coordinator::started::StartedRead;
@@ -16,7 +16,7 @@ use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
-use quoit_store::engine::{Access, RecordRef, Shown};
+use quoit_store::engine::{InPlaceRead, IoMode, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_wire::SHARED_BYTES_MIN;
 
@@ -61,7 +61,7 @@ enum LocalCopy<T> {
     /// can't be asked.
     Declined,
     /// The result of showing it, with its digest and sizes.
-    Shown(T, Option<Seen>),
+    PartOutcome(T, Option<CopyDigest>),
     /// It has to be read from the disk, or is damaged.
     Unread(Box<StartedRead>),
 }
@@ -89,7 +89,7 @@ impl Coordinator {
             }
             Ok(LocalCopy::Declined) => Ok(None),
             Ok(LocalCopy::Unread(started)) => Ok(Some(ReadInPlace::Started(started))),
-            Ok(LocalCopy::Shown(made, seen)) => Ok(Some(match asked {
+            Ok(LocalCopy::PartOutcome(made, seen)) => Ok(Some(match asked {
                 None => {
                     record(&Ok(seen.map(|seen| seen.sizes)));
                     ReadInPlace::Answer(made)
@@ -143,21 +143,21 @@ impl Coordinator {
         let mut look = |record: &RecordRef<'_>| {
             let show = show.take().expect("an engine shows a record once");
             made = Some(found_in(record, props).map(|found| {
-                let seen = Seen { digest: record.meta.digest, sizes: found.sizes() };
+                let seen = CopyDigest { digest: record.meta.digest, sizes: found.sizes() };
                 (show(Some(found)), Some(seen))
             }));
         };
-        let shown = match self.local.records.show(&at, Access::NoWait, &mut look) {
+        let shown = match self.local.records.show(&at, IoMode::NoWait, &mut look) {
             // Another replica may have a copy that is not damaged.
-            Err(StoreError::Corrupt { .. }) if !topology.is_alone() => Shown::WouldBlock,
+            Err(StoreError::Corrupt { .. }) if !topology.is_alone() => InPlaceRead::WouldBlock,
             shown => shown?,
         };
         match (shown, made, show) {
-            (Shown::Found, Some(made), _) => {
+            (InPlaceRead::Found, Some(made), _) => {
                 let (made, seen) = made?;
-                Ok(LocalCopy::Shown(made, seen))
+                Ok(LocalCopy::PartOutcome(made, seen))
             }
-            (Shown::Missing, _, Some(show)) => Ok(LocalCopy::Shown(show(None), None)),
+            (InPlaceRead::Missing, _, Some(show)) => Ok(LocalCopy::PartOutcome(show(None), None)),
             _ => {
                 let read = || OwnedRead::new(&read(), Bytes::copy_from_slice(&encoded));
                 let started = StartedRead::of_unread(&topology, asked.take(), read, started_us);

@@ -2,7 +2,7 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
-use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm, WriteTargets};
+use crate::coordinator::write_replicas::{OwnWrite, ReplicatedWrite, SentForm, WriteTargets};
 use crate::error::RequestError;
 use crate::options::WriteOptions;
 use crate::placement::{object_props, record_at};
@@ -22,7 +22,7 @@ use quoit_model::plain::PlainObject;
 use quoit_model::props::{BucketProps, WriteQuorums};
 use quoit_model::vtag::{riak_secs, vtag_text};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket,
+    Applied, BeforeImage, Decision, IoMode, RecordAt, RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 use std::fmt;
@@ -85,7 +85,7 @@ enum AwaitedSyncs {
     /// Only this node's sync, if `dw` asks for it. `name` is the encoded name for the request log.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
     /// The other replicas, and this node's sync.
-    Replicas(Arc<Topology>, Layouts, Made),
+    Replicas(Arc<Topology>, Layouts, ReplicatedWrite),
 }
 
 impl Coordinator {
@@ -177,7 +177,8 @@ impl Coordinator {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sent = SentForm::Object(replicated);
                 let own = OwnWrite::Logged(ticket);
-                let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
+                let made =
+                    ReplicatedWrite { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 AwaitedSyncs::Replicas(Guard::into_inner(topology), targets.layouts, made)
             }
         }))
@@ -196,7 +197,7 @@ impl Coordinator {
     ) -> Result<Option<Ticket>, RequestError> {
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);
-        let before = if blind { Before::Skip } else { Before::Front };
+        let before = if blind { BeforeImage::Skip } else { BeforeImage::Front };
         let mut fault = None;
         let mut change = |stored: Option<&RecordRef<'_>>,
                           out: &mut Vec<u8>,
@@ -222,7 +223,7 @@ impl Coordinator {
             }
         };
         let (records, access, shared) =
-            (&self.local.records, Access::NoWait, write.shared.as_ref());
+            (&self.local.records, IoMode::NoWait, write.shared.as_ref());
         let updated = records.update_plain(at, before, access, shared, &mut change);
         ticket_of(updated, fault)
     }

@@ -66,7 +66,7 @@ impl<'a> DeleteRequest<'a> {
 
 /// Result of a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deleted {
+pub enum DeleteOutcome {
     /// A tombstone was written.
     Done,
     /// The record did not exist, and nothing was written.
@@ -78,7 +78,7 @@ impl Coordinator {
     pub(crate) async fn delete(
         &self,
         request: &DeleteRequest<'_>,
-    ) -> Result<Deleted, RequestError> {
+    ) -> Result<DeleteOutcome, RequestError> {
         let _entered = self.admit_put()?;
         let topology = self.local.settled_topology(request.write.timeout_ms).await;
         if topology.is_alone() {
@@ -95,7 +95,7 @@ impl Coordinator {
         &self,
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
-    ) -> Result<Deleted, RequestError> {
+    ) -> Result<DeleteOutcome, RequestError> {
         let started_us = self.local.clock.monotonic_us();
         let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
         let result = self.delete_untimed(topology, request, &mut course).await;
@@ -119,7 +119,7 @@ impl Coordinator {
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
         course: &mut RequestCourse,
-    ) -> Result<Deleted, RequestError> {
+    ) -> Result<DeleteOutcome, RequestError> {
         let mut fence = Fence::None;
         if request.context.is_none() || !request.precondition.is_none() {
             let props = self.local.props_of(request.key)?;
@@ -135,7 +135,7 @@ impl Coordinator {
         let accept =
             |topology: &Topology, write| self.accept_delete(topology, request, write, &encoded);
         let written = self.write_fenced(topology, fence, request.write, accept, course).await?;
-        Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing })
+        Ok(if written.is_some() { DeleteOutcome::Done } else { DeleteOutcome::Missing })
     }
 
     fn accept_delete<'a>(

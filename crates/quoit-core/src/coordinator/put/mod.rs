@@ -13,7 +13,7 @@
 
 mod delete;
 
-pub use delete::{DeleteRequest, Deleted};
+pub use delete::{DeleteOutcome, DeleteRequest};
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{Context, ObjectChange, expiry};

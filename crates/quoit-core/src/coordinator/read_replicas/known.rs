@@ -98,11 +98,12 @@ impl ReadRun<'_> {
 
     /// Takes over the replicas that were asked first, and their answers.
     fn take_first(&mut self, first: FirstRound) {
-        let FirstRound { replies, waiting, answers, odd, is_late, .. } = first;
+        let FirstRound { replies, waiting, answers, unexpected_answer, is_late, .. } = first;
         let copy =
             |digest: Option<u64>| digest.map_or(Copy::Missing, |digest| Copy::Found(digest, None));
         self.answers.extend(answers.into_iter().map(|(node, digest)| (node, copy(digest))));
         self.waiting.extend(waiting.into_iter().map(|node| (node, false)));
-        (self.replies, self.odd, self.begins_late) = (replies, odd, is_late);
+        (self.replies, self.unexpected_answer, self.begins_late) =
+            (replies, unexpected_answer, is_late);
     }
 }

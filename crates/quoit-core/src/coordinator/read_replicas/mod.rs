@@ -26,12 +26,12 @@ use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::request_log::AskedNodes;
 use crate::settings::TIMEOUT_MS_DEFAULT;
-use crate::topology::{Reach, Topology};
+use crate::topology::{NodeConnection, Topology};
 use crate::votes::{NodeIndex, ReadNeed, ReadState, ReadTally, Voters};
 use prost::Message;
 use quoit_cluster::{CallError, Replies, Reply};
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{IoMode, RecordAt};
 use quoit_wire::internode::data::{Fetched, MergeRule, REFUSED_STALE_LAYOUT};
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
@@ -153,7 +153,7 @@ struct ReadRun<'a> {
     own_read: Option<OwnRead>,
     replies: Replies,
     /// An unexpected answer that came before this run began.
-    odd: Option<Box<UnexpectedAnswer>>,
+    unexpected_answer: Option<Box<UnexpectedAnswer>>,
     /// True if replicas that were asked before this run began are late, so that it asks another one at
     /// once.
     begins_late: bool,
@@ -189,7 +189,7 @@ impl<'a> ReadRun<'a> {
             own_is_healed: false,
             own_read: None,
             replies: Replies::new(),
-            odd: None,
+            unexpected_answer: None,
             begins_late: false,
         })
     }
@@ -208,7 +208,9 @@ impl<'a> ReadRun<'a> {
 
     /// Gathers answers and resolves them, until every version could be fetched.
     async fn find(&mut self, deadline: Instant) -> Result<Option<Object>, ReadStop> {
-        if let Some((node, reply)) = self.odd.take().map(|odd| *odd) {
+        if let Some((node, reply)) =
+            self.unexpected_answer.take().map(|unexpected_answer| *unexpected_answer)
+        {
             self.answered(node, reply)?;
         }
         loop {
@@ -240,7 +242,7 @@ impl<'a> ReadRun<'a> {
                 }
             }
             let tick = *hedge_at.get_or_insert_with(|| Instant::now() + self.hedge_delay());
-            match timeout_at(tick.min(deadline), self.hear()).await {
+            match timeout_at(tick.min(deadline), self.next_event()).await {
                 Ok(Some(heard)) => self.take(heard)?,
                 Ok(None) => self.waiting.clear(),
                 Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout.into()),
@@ -307,15 +309,15 @@ impl<'a> ReadRun<'a> {
     /// the background and counts as a node that has not answered yet, so that a slow disk is hedged like
     /// a slow peer.
     fn ask_for(&mut self, node: NodeIndex, whole: bool) {
-        match &self.topology.node(node).reach {
-            Reach::Own => {
-                match self.coordinator.replica.fetch_copy(&self.read.at, whole, Access::NoWait) {
+        match &self.topology.node(node).connection {
+            NodeConnection::Own => {
+                match self.coordinator.replica.fetch_copy(&self.read.at, whole, IoMode::NoWait) {
                     Ok(Some(copy)) => self.keep(node, copy),
                     Ok(None) => self.read_own_aside(node, whole),
                     Err(fault) => self.own_failed(node, &fault),
                 }
             }
-            Reach::Peer(_) => {
+            NodeConnection::Peer(_) => {
                 let wanted = if whole { ReadRequestKind::Object } else { ReadRequestKind::Digest };
                 let (topology, at) = (&self.topology, &self.read.at);
                 let request = self.request.get_or_insert_with(|| FetchRequest::new(topology, at));
@@ -324,7 +326,7 @@ impl<'a> ReadRun<'a> {
                     false => self.fail(node),
                 }
             }
-            Reach::Unknown => self.fail(node),
+            NodeConnection::Unknown => self.fail(node),
         }
         self.check();
     }
@@ -360,7 +362,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Waits for the next answer; `None` if no answer is outstanding.
-    async fn hear(&mut self) -> Option<ReadEvent> {
+    async fn next_event(&mut self) -> Option<ReadEvent> {
         poll_fn(|context| {
             if let Some(read) = &mut self.own_read
                 && let Poll::Ready(copy) = read.as_mut().poll(context)

@@ -89,7 +89,7 @@ impl ReadRun<'_> {
             self.ask_for(node, true);
         }
         while !self.waiting.is_empty() {
-            match timeout_at(deadline, self.hear()).await {
+            match timeout_at(deadline, self.next_event()).await {
                 Ok(Some(heard)) => self.take(heard)?,
                 Ok(None) => self.waiting.clear(),
                 Err(_) => return Err(RequestError::Timeout.into()),

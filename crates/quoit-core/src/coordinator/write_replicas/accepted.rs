@@ -1,7 +1,7 @@
 //! Writes that were decided, and the nodes that they go to. Puts, deletes, operations on data types and
 //! objects from other clusters choose their nodes and wait for them in the same way.
 
-use super::{GrantedObject, Made, OwnWrite, SentForm};
+use super::{GrantedObject, OwnWrite, ReplicatedWrite, SentForm};
 use crate::coordinator::Coordinator;
 use crate::coordinator::fence::GrantNumbers;
 use crate::error::RequestError;
@@ -147,7 +147,8 @@ impl Coordinator {
         match sent {
             Some(sent) => {
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
+                let made =
+                    ReplicatedWrite { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 // Boxed, because the future of every put would reserve space otherwise.
                 Box::pin(self.write_replicas(topology, layouts, &made, asked)).await?;
             }

@@ -10,21 +10,23 @@
 //!    even if its quorums are not met.
 
 mod accepted;
-mod made;
+mod replicated_write;
 
 pub(crate) use accepted::{Accepted, WriteTargets};
-use made::acks;
-pub(crate) use made::{GrantedObject, Made, OwnWrite, SentForm, join_message, store_message};
+use replicated_write::acks;
+pub(crate) use replicated_write::{
+    GrantedObject, OwnWrite, ReplicatedWrite, SentForm, join_message, store_message,
+};
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
-use crate::placement::{Place, n_val_of};
+use crate::placement::{PlacedKey, n_val_of};
 use crate::replica::{Copy, Replicated, SentDelta};
 use crate::request_log::AskedNodes;
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stats::Counter;
 use crate::stored::decode;
-use crate::topology::{Reach, Topology};
+use crate::topology::{NodeConnection, Topology};
 use crate::votes::{Layouts, NodeIndex, WriteNeed, WriteTally};
 use bytes::Bytes;
 use prost::Message;
@@ -63,7 +65,7 @@ impl Coordinator {
         &self,
         mut topology: Arc<Topology>,
         mut layouts: Layouts,
-        made: &Made,
+        made: &ReplicatedWrite,
         asked: &mut AskedNodes,
     ) -> Result<(), RequestError> {
         self.replica.note_written(made.partition, &made.key);
@@ -86,7 +88,7 @@ impl Coordinator {
                 // A layout that came in the meantime has to be satisfied too: its new copies are filled
                 // from reads that may have happened before this write.
                 WriteAttemptEnd::Met if self.local.topology_now().newest_layout() == newest => {
-                    if self.local.topology_now().raised_at() > version {
+                    if self.local.topology_now().n_val_raised_at() > version {
                         self.note_added(made);
                     }
                     return Ok(());
@@ -104,7 +106,7 @@ impl Coordinator {
 
     /// Notes hints for primaries that a bucket's raised n_val has added during the write: they may be
     /// filled from copies that were read before the write.
-    fn note_added(&self, made: &Made) {
+    fn note_added(&self, made: &ReplicatedWrite) {
         let topology = self.local.topology();
         let written = topology.primaries(made.partition, made.quorums.n_val);
         if let Some(n_val) = n_val_of(&self.local.control.read(), &made.key) {
@@ -120,9 +122,9 @@ impl Coordinator {
         at: &RecordAt<'_>,
         replicated: &Replicated,
     ) {
-        let repaired = match &topology.node(node).reach {
-            Reach::Own => self.replica.merge_into_own_copy(at, replicated).is_ok(),
-            Reach::Peer(peer) => {
+        let repaired = match &topology.node(node).connection {
+            NodeConnection::Own => self.replica.merge_into_own_copy(at, replicated).is_ok(),
+            NodeConnection::Peer(peer) => {
                 let key = Bytes::copy_from_slice(at.encoded);
                 let (partition, acks) = (at.partition, AckMoment::Accepted);
                 let (header, lane) = store_message(topology, key, partition, replicated, acks);
@@ -130,7 +132,7 @@ impl Coordinator {
                 let object = &replicated.object;
                 peer.send(data::METHOD_STORE, &header, object, lane, &nobody, node).is_ok()
             }
-            Reach::Unknown => false,
+            NodeConnection::Unknown => false,
         };
         self.local.stats.count(match repaired {
             true => Counter::ReadRepairs,
@@ -143,7 +145,7 @@ impl Coordinator {
 struct WriteRun<'a> {
     coordinator: &'a Coordinator,
     topology: Arc<Topology>,
-    made: &'a Made,
+    made: &'a ReplicatedWrite,
     layouts: Layouts,
     tally: WriteTally,
     /// Nodes that were sent the object, this one included.
@@ -165,7 +167,7 @@ impl<'a> WriteRun<'a> {
         coordinator: &'a Coordinator,
         topology: Arc<Topology>,
         layouts: Layouts,
-        made: &'a Made,
+        made: &'a ReplicatedWrite,
         sends_until: Instant,
     ) -> Self {
         let mut run = Self {
@@ -238,7 +240,7 @@ impl<'a> WriteRun<'a> {
     /// Sends the write to a node, in the form that the write has.
     fn send(&mut self, node: NodeIndex) {
         self.sent.push(node);
-        let Made { key, partition, sent, quorums, .. } = self.made;
+        let ReplicatedWrite { key, partition, sent, quorums, .. } = self.made;
         let is_sent = match sent {
             SentForm::Object(replicated) => self.send_object(node, replicated, 0),
             SentForm::Granted(granted) => {
@@ -269,7 +271,7 @@ impl<'a> WriteRun<'a> {
     /// if the node can't be reached.
     fn send_object(&self, node: NodeIndex, replicated: &Replicated, grant: u64) -> bool {
         let Some(peer) = self.topology.peer(node) else { return false };
-        let Made { key, partition, quorums, .. } = self.made;
+        let ReplicatedWrite { key, partition, quorums, .. } = self.made;
         let (header, lane) =
             store_message(&self.topology, key.clone(), *partition, replicated, acks(quorums));
         let header = data::Store { grant, ..header };
@@ -279,12 +281,16 @@ impl<'a> WriteRun<'a> {
 
     /// Sends the current object to the nodes that can't use the delta.
     async fn send_whole(&mut self) -> Result<(), RequestError> {
-        let Made { key, partition, sent: SentForm::Delta(SentDelta { n_val_class, .. }), .. } =
-            self.made
+        let ReplicatedWrite {
+            key,
+            partition,
+            sent: SentForm::Delta(SentDelta { n_val_class, .. }),
+            ..
+        } = self.made
         else {
             return Ok(());
         };
-        let place = Place::new(key, *partition).map_err(RequestError::from)?;
+        let place = PlacedKey::new(key, *partition).map_err(RequestError::from)?;
         let stored = match self.coordinator.replica.read_copy_waiting(&place.at(), true).await {
             Ok(Copy::Found(_, Some(stored))) => Some(stored),
             // The record has been removed since, so there is nothing to send.
@@ -343,7 +349,7 @@ impl<'a> WriteRun<'a> {
                 self.tally.missing(&self.layouts)?;
             }
             let tick = Instant::now() + TICK;
-            match timeout_at(tick.min(deadline), self.hear()).await {
+            match timeout_at(tick.min(deadline), self.next_event()).await {
                 Ok(Ok(WriteEvent::Synced)) => {
                     self.syncing = false;
                     if let Some(own) = self.topology.own() {
@@ -367,7 +373,7 @@ impl<'a> WriteRun<'a> {
     }
 
     /// Waits for this node's sync or for the next answer.
-    async fn hear(&mut self) -> Result<WriteEvent, RequestError> {
+    async fn next_event(&mut self) -> Result<WriteEvent, RequestError> {
         let (coordinator, own) = (self.coordinator, self.made.own);
         let (syncing, replies) = (self.syncing, &mut self.replies);
         poll_fn(|context| {

@@ -22,7 +22,7 @@ mod state;
 use super::RecordDelivery;
 use super::hand::meta_of;
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::records::{
     ChangedPages, NeededPages, StagedCallbacks, StagedOutcome, StagedPages, StagedRoot,
 };
@@ -35,13 +35,13 @@ use quoit_model::data_type::CausalClock;
 use quoit_model::data_type::pages::{ItemHash, PageName};
 use quoit_model::hash::Partition;
 use quoit_number::length_u32;
-use quoit_store::engine::{Access, RecordAt, Ticket};
+use quoit_store::engine::{IoMode, RecordAt, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::staging::{
     DropStaging, FinishStaging, OpenStaging, PagesStaged, StagePages, StagingDecision,
     StagingDropped, StagingFinished, StagingOpened,
 };
-use state::{LeftOver, Staging, StagingState};
+use state::{LeftoverPages, Staging, StagingState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Stagings(Mutex<StagingState>);
 
 /// Result of opening a staging.
-enum Opened {
+enum StagingOpenResult {
     /// No staging was opened, for this reason.
     Told(StagingDecision),
     /// The number of the new staging, and the write of its note.
@@ -86,7 +86,7 @@ impl RecordDelivery {
 
     /// Removes the pages that earlier processes left.
     async fn clear_stagings(self: &Arc<Self>) {
-        if self.stagings.0.lock().left == LeftOver::Nothing {
+        if self.stagings.0.lock().left == LeftoverPages::Nothing {
             return;
         }
         let delivery = Arc::clone(self);
@@ -101,11 +101,11 @@ impl RecordDelivery {
                 if count > 0 {
                     tracing::info!(count, "records that had come in part were removed");
                 }
-                LeftOver::Nothing
+                LeftoverPages::Nothing
             }
             Err(fault) => {
                 tracing::warn!(%fault, "records that had come in part could not be removed");
-                LeftOver::Stays
+                LeftoverPages::Stays
             }
         };
     }
@@ -159,8 +159,8 @@ impl RecordDelivery {
                 Err(fault) => return refuse(reply, &fault.into()),
             };
             let (room, staging) = match opened {
-                Opened::Told(room) => (room, 0),
-                Opened::Open(number, ticket) => {
+                StagingOpenResult::Told(room) => (room, 0),
+                StagingOpenResult::Open(number, ticket) => {
                     // The note must be on disk before any page is.
                     let synced = match ticket {
                         Some(ticket) => self.local.synced(ticket).await,
@@ -193,7 +193,11 @@ impl RecordDelivery {
     }
 
     /// Opens a staging for a record, unless this node has the record already or has no room.
-    fn open_staging_of(&self, open: &OpenStaging, from: NodeId) -> Result<Opened, Refusal> {
+    fn open_staging_of(
+        &self,
+        open: &OpenStaging,
+        from: NodeId,
+    ) -> Result<StagingOpenResult, Refusal> {
         let place = self.local.place(&open.key, open.partition)?;
         let at = place.at();
         let needed = self.local.records.needed_pages(&at, open.digest);
@@ -201,14 +205,14 @@ impl RecordDelivery {
             NeededPages::Nothing => {
                 // The sender counts the record as handed over, so it must survive a power failure here.
                 self.local.engine.sync().map_err(RequestError::from)?;
-                return Ok(Opened::Told(StagingDecision::Known));
+                return Ok(StagingOpenResult::Told(StagingDecision::Known));
             }
-            NeededPages::Ranges => return Ok(Opened::Told(StagingDecision::InPages)),
+            NeededPages::Ranges => return Ok(StagingOpenResult::Told(StagingDecision::InPages)),
             NeededPages::All => {}
         }
         let room = self.stagings.0.lock().begin_opening(&open.key);
         if room != StagingDecision::Open {
-            return Ok(Opened::Told(room));
+            return Ok(StagingOpenResult::Told(room));
         }
         let begun = self.local.records.begin_staged(&at);
         let opened = match &begun {
@@ -217,8 +221,8 @@ impl RecordDelivery {
         };
         self.stagings.0.lock().end_opening(&open.key, opened);
         Ok(match begun.map_err(RequestError::from)? {
-            Some((pages, ticket)) => Opened::Open(pages.generation, ticket),
-            None => Opened::Told(StagingDecision::Whole),
+            Some((pages, ticket)) => StagingOpenResult::Open(pages.generation, ticket),
+            None => StagingOpenResult::Told(StagingDecision::Whole),
         })
     }
 
@@ -339,7 +343,7 @@ impl RecordDelivery {
         if record.key != pages.key || rule != MergeRule::Causal {
             return Ok(StagedOutcome::NeedsWhole);
         }
-        let place = Place::new(&pages.key, pages.partition)?;
+        let place = PlacedKey::new(&pages.key, pages.partition)?;
         let at = place.at();
         let root = StagedRoot { stored: root, meta: meta_of(record), page_bytes };
         let around = StagedCallbacks {
@@ -360,7 +364,7 @@ impl RecordDelivery {
     /// is stored. If it covers a part, the whole object is needed to work out the rest. Returns `None` if
     /// there is no reap record.
     fn refused_staged(&self, at: &RecordAt<'_>, clock: &CausalClock) -> Option<StagedOutcome> {
-        match self.replica.reaped_at(at, Access::Wait) {
+        match self.replica.reaped_at(at, IoMode::Wait) {
             Ok(Reaped::Nothing) => None,
             Ok(Reaped::Tombstone(tombstone)) => match tombstone.causal_clock() {
                 Ok(seen) if seen.covers(clock) => Some(StagedOutcome::Known),

@@ -15,7 +15,7 @@ const STAGING_COUNT_MAX: usize = 8;
 /// The records that are being staged, and those whose staging is being opened.
 #[derive(Default)]
 pub(super) struct StagingState {
-    pub(super) left: LeftOver,
+    pub(super) left: LeftoverPages,
     pub(super) by_number: BTreeMap<u64, Staging>,
     /// Names of records whose staging is being opened.
     opening: BTreeSet<Bytes>,
@@ -23,7 +23,7 @@ pub(super) struct StagingState {
 
 /// State of the pages that earlier processes staged without finishing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum LeftOver {
+pub(super) enum LeftoverPages {
     /// The node has not finished looking for them.
     #[default]
     Maybe,
@@ -67,9 +67,9 @@ impl StagingState {
         let comes = self.by_number.values().any(|each| each.pages.key == *key);
         let count = self.by_number.len() + self.opening.len();
         match self.left {
-            LeftOver::Stays => return StagingDecision::Whole,
-            LeftOver::Maybe => return StagingDecision::Busy,
-            LeftOver::Nothing => {}
+            LeftoverPages::Stays => return StagingDecision::Whole,
+            LeftoverPages::Maybe => return StagingDecision::Busy,
+            LeftoverPages::Nothing => {}
         }
         if comes || count >= STAGING_COUNT_MAX || !self.opening.insert(key.clone()) {
             return StagingDecision::Busy;

@@ -19,7 +19,7 @@ impl SourceQueues {
     }
 
     /// Notes a delete that no queue takes, so that full-sync has to bring it to other clusters.
-    pub(crate) fn leave_to_full_sync(&self, now_us: u64) {
+    pub(crate) fn note_delete_for_full_sync(&self, now_us: u64) {
         let mut state = self.state.lock();
         let mut is_missed = false;
         for queue in state.queues.iter_mut().filter(|queue| self.is_of_full_sync(queue)) {

@@ -13,7 +13,7 @@ use quoit_wire::internode::data::MergeRule;
 use std::borrow::Cow;
 
 /// State that a change finds under the record's name.
-pub(crate) enum Present<'o> {
+pub(crate) enum RecordState<'o> {
     /// An object. A large set or map has its clock and all values, but items only if it was assembled.
     Stored(Cow<'o, Object>),
     /// No object, but the reap record of this tombstone.
@@ -26,7 +26,7 @@ pub(crate) enum Present<'o> {
     Nothing,
 }
 
-impl Present<'_> {
+impl RecordState<'_> {
     /// The stored object.
     pub(crate) fn stored(&self) -> Option<&Object> {
         match self {
@@ -44,7 +44,7 @@ impl Present<'_> {
         }
     }
 
-    /// As [`Present::base`].
+    /// As [`RecordState::base`].
     fn into_base(self) -> Option<Object> {
         match self {
             Self::Stored(object) => Some(object.into_owned()),
@@ -150,7 +150,7 @@ impl<'c> DecidedChange<'c> {
     /// The object after the change; `None` if a reaped tombstone has seen all of the given object.
     pub(super) fn applied(
         self,
-        present: Present<'_>,
+        present: RecordState<'_>,
         steps: &impl ChangeSteps,
     ) -> Result<Option<Object>, RequestError> {
         let object = match self.action {
@@ -179,7 +179,7 @@ impl ValueWrite {
 impl DataTypeUpdate<'_> {
     fn applied(
         self,
-        present: Present<'_>,
+        present: RecordState<'_>,
         steps: &impl ChangeSteps,
     ) -> Result<Object, RequestError> {
         let Self { operation, context, origin, expires_at_secs } = self;

@@ -6,7 +6,7 @@
 //! pages of their own.
 
 use super::decided::{
-    ChangeAction, DataTypeUpdate, DecidedChange, Present, Pruning, ValueWrite, finished,
+    ChangeAction, DataTypeUpdate, DecidedChange, Pruning, RecordState, ValueWrite, finished,
 };
 use super::{ChangeOptions, ChangeResults, ChangeRun, ChangeSteps, SentChange};
 use crate::error::{DataTypeError, RequestError};
@@ -56,7 +56,7 @@ impl<S: ChangeSteps> ChangeRun<'_, S> {
         }
         let steps = self.steps;
         let DecidedChange { action, pruning } =
-            match steps.decide(&Present::Stored(Cow::Borrowed(paged.object()))) {
+            match steps.decide(&RecordState::Stored(Cow::Borrowed(paged.object()))) {
                 Ok(Some(change)) => change,
                 Ok(None) => return Ok(NewForm::Same),
                 Err(fault) => return Ok(self.refused(fault)),

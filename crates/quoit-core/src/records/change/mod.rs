@@ -24,7 +24,7 @@ use crate::stored::decode;
 use bytes::Bytes;
 use quoit_model::object::Object;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket,
+    Applied, BeforeImage, Decision, IoMode, RecordAt, RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_wire::SHARED_BYTES_MIN;
@@ -32,7 +32,7 @@ use quoit_wire::internode::data::MergeRule;
 use std::borrow::Cow;
 
 pub(crate) use decided::{
-    DataTypeUpdate, DecidedChange, OperationOrigin, Present, Pruning, ValueWrite,
+    DataTypeUpdate, DecidedChange, OperationOrigin, Pruning, RecordState, ValueWrite,
 };
 pub(crate) use steps::ChangeSteps;
 
@@ -40,7 +40,7 @@ pub(crate) use steps::ChangeSteps;
 #[derive(Clone, Copy)]
 pub(crate) struct ChangeOptions {
     /// Part of the stored record that the change sees.
-    pub(crate) before: Before,
+    pub(crate) before: BeforeImage,
     /// True if the object after the change is probably large, so that it is written from the buffer that
     /// it is in.
     pub(crate) is_large: bool,
@@ -84,7 +84,7 @@ impl Records {
         &self,
         at: &RecordAt<'_>,
         options: &ChangeOptions,
-        access: Access,
+        access: IoMode,
         steps: &impl ChangeSteps,
     ) -> Result<Option<Changed>, RequestError> {
         let results = ChangeResults::default();
@@ -110,7 +110,7 @@ struct ChangeRun<'r, S> {
     records: &'r Records,
     at: &'r RecordAt<'r>,
     options: &'r ChangeOptions,
-    access: Access,
+    access: IoMode,
     steps: &'r S,
     results: ChangeResults,
 }
@@ -191,7 +191,7 @@ impl<S: ChangeSteps> ChangeRun<'_, S> {
     ) -> Result<Decision, RequestError> {
         let steps = self.steps;
         let present = match stored {
-            Some(record) => Present::Stored(Cow::Owned(decode(&record.to_bytes())?)),
+            Some(record) => RecordState::Stored(Cow::Owned(decode(&record.to_bytes())?)),
             None => match steps.absent(self.access)? {
                 Some(present) => present,
                 None => {

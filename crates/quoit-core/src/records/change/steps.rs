@@ -1,10 +1,10 @@
 //! Steps of a change that belong to the surrounding coordinator.
 
-use super::decided::{DecidedChange, Present};
+use super::decided::{DecidedChange, RecordState};
 use crate::error::RequestError;
 use quoit_model::data_type::Operation;
 use quoit_model::object::Object;
-use quoit_store::engine::Access;
+use quoit_store::engine::IoMode;
 use quoit_wire::internode::data::MergeRule;
 use std::borrow::Cow;
 
@@ -13,16 +13,16 @@ use std::borrow::Cow;
 pub(crate) trait ChangeSteps {
     /// The state of a name under which nothing is stored; `None` if a reap record has to be read from the
     /// disk, and `access` does not allow that.
-    fn absent(&self, access: Access) -> Result<Option<Present<'static>>, RequestError>;
+    fn absent(&self, access: IoMode) -> Result<Option<RecordState<'static>>, RequestError>;
 
     /// Decides the change; `None` if there is nothing to change.
-    fn decide(&self, present: &Present<'_>) -> Result<Option<DecidedChange<'_>>, RequestError>;
+    fn decide(&self, present: &RecordState<'_>) -> Result<Option<DecidedChange<'_>>, RequestError>;
 
     /// Merges an object from elsewhere with the present state; `None` if a reaped tombstone has seen all of
     /// it.
     fn merged(
         &self,
-        present: Present<'_>,
+        present: RecordState<'_>,
         given: Cow<'_, Object>,
         rule: MergeRule,
     ) -> Option<Object>;

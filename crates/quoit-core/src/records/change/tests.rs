@@ -1,5 +1,5 @@
 use super::*;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::{Operation, SetChange, Value};
 use quoit_model::hash::{Partition, RingSize};
@@ -10,7 +10,7 @@ use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::sync::Arc;
 
 const OPTIONS: ChangeOptions = ChangeOptions {
-    before: Before::Read,
+    before: BeforeImage::Read,
     is_large: false,
     needs_items: false,
     replicates: true,
@@ -32,11 +32,11 @@ impl Adding {
 }
 
 impl ChangeSteps for Adding {
-    fn absent(&self, _: Access) -> Result<Option<Present<'static>>, RequestError> {
-        Ok(Some(Present::Nothing))
+    fn absent(&self, _: IoMode) -> Result<Option<RecordState<'static>>, RequestError> {
+        Ok(Some(RecordState::Nothing))
     }
 
-    fn decide(&self, _: &Present<'_>) -> Result<Option<DecidedChange<'_>>, RequestError> {
+    fn decide(&self, _: &RecordState<'_>) -> Result<Option<DecidedChange<'_>>, RequestError> {
         let actor = Actor(b"incarnation"[..].into());
         let hll_precision = Precision::default();
         let origin = OperationOrigin { actor, time_secs: 1, now_us: 1, hll_precision };
@@ -45,7 +45,7 @@ impl ChangeSteps for Adding {
         Ok(Some(DecidedChange::update(update)))
     }
 
-    fn merged(&self, _: Present<'_>, _: Cow<'_, Object>, _: MergeRule) -> Option<Object> {
+    fn merged(&self, _: RecordState<'_>, _: Cow<'_, Object>, _: MergeRule) -> Option<Object> {
         None
     }
 
@@ -78,7 +78,7 @@ fn records() -> Records {
     Records::new(Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size, clock)), 1)
 }
 
-fn change(records: &Records, at: &RecordAt<'_>, access: Access, steps: &Adding) -> Option<Changed> {
+fn change(records: &Records, at: &RecordAt<'_>, access: IoMode, steps: &Adding) -> Option<Changed> {
     records.change(at, &OPTIONS, access, steps).expect("memory does not fail")
 }
 
@@ -86,13 +86,13 @@ fn change(records: &Records, at: &RecordAt<'_>, access: Access, steps: &Adding) 
 fn with_large_set(look: impl FnOnce(&Records, &RecordAt<'_>)) {
     let records = records();
     let name = BucketRef { bucket_type: b"sets", bucket: b"bucket" }.key(b"key").encoded();
-    let place = Place::new(&name, Partition(3)).expect("it is a name");
+    let place = PlacedKey::new(&name, Partition(3)).expect("it is a name");
     let steps = Adding::of(0..300);
     assert!(
-        change(&records, &place.at(), Access::NoWait, &steps).is_none(),
+        change(&records, &place.at(), IoMode::NoWait, &steps).is_none(),
         "it has to be divided"
     );
-    let made = change(&records, &place.at(), Access::Wait, &steps).expect("it may wait");
+    let made = change(&records, &place.at(), IoMode::Wait, &steps).expect("it may wait");
     assert!(made.ticket.is_some());
     look(&records, &place.at());
 }
@@ -104,7 +104,7 @@ fn an_operation_in_pages_has_no_result_of_a_run_that_found_the_record_whole() {
         let sent = SentChange::Object(Replicated::new(&object, MergeRule::Causal, 3));
         let results =
             ChangeResults { object: Some(object), sent: Some(sent), ..ChangeResults::default() };
-        let (options, access, steps) = (&OPTIONS, Access::Wait, &Adding::of(300..301));
+        let (options, access, steps) = (&OPTIONS, IoMode::Wait, &Adding::of(300..301));
         let mut run = ChangeRun { records, at, options, access, steps, results };
         let applied = run.change_by_pages().expect("memory does not fail");
         assert!(matches!(applied, Some(Applied::Written(_))), "{applied:?}");
@@ -118,7 +118,7 @@ fn a_change_that_needs_all_items_of_a_large_set_is_made_to_the_whole() {
     with_large_set(|records, at| {
         let (options, steps) =
             (ChangeOptions { needs_items: true, ..OPTIONS }, Adding::of(300..301));
-        let changed = records.change(at, &options, Access::Wait, &steps);
+        let changed = records.change(at, &options, IoMode::Wait, &steps);
         let changed = changed.expect("memory does not fail").expect("it may wait");
         let object = changed.object.expect("it was whole");
         let Ok(Some(Value::Set(elements))) =
@@ -128,7 +128,7 @@ fn a_change_that_needs_all_items_of_a_large_set_is_made_to_the_whole() {
         };
         assert_eq!(elements.len(), 301);
         assert!(matches!(changed.sent, Some(SentChange::Object(_))), "{:?}", changed.sent);
-        let pages = records.is_in_pages(at, Access::Wait).expect("memory does not fail");
+        let pages = records.is_in_pages(at, IoMode::Wait).expect("memory does not fail");
         assert_eq!(pages, Some(true), "it is large as before");
     });
 }

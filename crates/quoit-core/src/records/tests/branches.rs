@@ -1,7 +1,7 @@
 //! Tests of large sets in fields of maps. Such fields have pages of their own.
 
 use super::*;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use quoit_model::data_type::{FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation};
 use quoit_model::key::{BucketRef, ENCODED_KEY_BYTES_MAX, KeyRef};
 use quoit_store::engine::Maintenance;
@@ -88,7 +88,7 @@ proptest! {
         let mut engine = open(&disk);
         let mut records = Records::new(engine.clone(), 1);
         let name = name("map");
-        let place = Place::new(&name, PARTITION).expect("a good name");
+        let place = PlacedKey::new(&name, PARTITION).expect("a good name");
         let at = place.at();
         let mut model: Option<Model> = None;
         for (number, step) in steps.into_iter().enumerate() {
@@ -116,7 +116,7 @@ proptest! {
                 }
                 MapStep::Remove => {
                     let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-                    records.apply(&at, Before::Front, Access::Wait, &mut change)
+                    records.apply(&at, BeforeImage::Front, IoMode::Wait, &mut change)
                         .expect("the disk is good");
                     prop_assert_eq!(page_count(&*engine, &name), 0);
                     model = None;
@@ -159,7 +159,7 @@ fn fields_of_maps_with_very_long_names_grow_in_their_pages() {
         let engine = open(&disk);
         let records = Records::new(engine.clone(), 1);
         let name = name(&"k".repeat(key_bytes));
-        let place = Place::new(&name, PARTITION).expect("a good name");
+        let place = PlacedKey::new(&name, PARTITION).expect("a good name");
         let at = place.at();
         let mut model = Model::new();
         for from in (0..2_000).step_by(100) {
@@ -186,8 +186,8 @@ fn pages_that_can_have_no_name_are_damage() {
     let engine = open(&disk);
     let records = Records::new(engine.clone(), 1);
     let [short, long] = ["k", &"k".repeat(PAGED_KEY_BYTES)].map(name);
-    let short_place = Place::new(&short, PARTITION).expect("a good name");
-    let long_place = Place::new(&long, PARTITION).expect("a good name");
+    let short_place = PlacedKey::new(&short, PARTITION).expect("a good name");
+    let long_place = PlacedKey::new(&long, PARTITION).expect("a good name");
     let at = long_place.at();
     assert!(update(&records, &short_place.at(), &change_set(1, 0..3_000, true)));
     copy(&*engine, &short_place.at(), &at);
@@ -201,36 +201,36 @@ fn pages_that_can_have_no_name_are_damage() {
         }
     }
     let look = &mut |_: &RecordRef<'_>| panic!("there is nothing to be seen");
-    assert!(matches!(records.show(&at, Access::Wait, look), Err(StoreError::Corrupt { .. })));
+    assert!(matches!(records.show(&at, IoMode::Wait, look), Err(StoreError::Corrupt { .. })));
     let mut updating = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
         let actor = Actor(b"incarnation"[..].into());
         let updated = paged.update(&change_set(1, 0..1, true), None, author(&actor), pages)?;
         Ok(updated.ok().map(|(paged, _)| paged))
     };
-    let updated = records.change_pages(&at, Access::Wait, &mut updating);
+    let updated = records.change_pages(&at, IoMode::Wait, &mut updating);
     assert!(matches!(updated, Err(StoreError::Corrupt { .. })), "{updated:?}");
     let tags = BTreeSet::from([Tag::of(Identity(1))]);
     assert_eq!(records.owners_of_pages(PARTITION, &tags).expect("a good disk"), []);
     let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-    let applied = records.replace_damaged(&at, Access::Wait, &mut remove);
+    let applied = records.replace_damaged(&at, IoMode::Wait, &mut remove);
     assert!(matches!(applied, Ok(Applied::Written(_))), "{applied:?}");
     assert_eq!(page_count(&*engine, &long), 0);
 }
 
 fn piece_at<'a>(key: KeyRef<'a>, encoded: &'a [u8]) -> RecordAt<'a> {
-    let identity = KeyHash::of_piece(encoded, Placement(0)).identity;
+    let identity = KeyHash::of_piece(encoded, PlacementHash(0)).identity;
     RecordAt { key, encoded, identity, partition: PARTITION }
 }
 
 fn copy(engine: &dyn Engine, from: &RecordAt<'_>, to: &RecordAt<'_>) {
-    let Fetch::Found(record) = engine.get(from, Access::Wait).expect("a good disk") else {
+    let Fetch::Found(record) = engine.get(from, IoMode::Wait).expect("a good disk") else {
         panic!("{from:?}")
     };
     let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(&record.value);
         Decision::Put(record.meta)
     };
-    engine.update(to, Before::Skip, Access::Wait, &mut put).expect("a good disk");
+    engine.update(to, BeforeImage::Skip, IoMode::Wait, &mut put).expect("a good disk");
 }
 
 /// Checks that a page of a branch leads to its record, and is removed with it when the record is
@@ -241,13 +241,13 @@ fn pages_of_branches_are_known_by_their_record() {
     let engine = open(&disk);
     let records = Records::new(engine.clone(), 1);
     let name = name("map");
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     assert!(update(&records, &at, &change_set(1, 0..3_000, true)));
     let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: &name };
     let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1_000).expect("a good disk");
     let tag =
-        |(key, _): &(Bytes, RecordMeta)| Tag::of(KeyHash::of_piece(key, Placement(0)).identity);
+        |(key, _): &(Bytes, RecordMeta)| Tag::of(KeyHash::of_piece(key, PlacementHash(0)).identity);
     let tags: BTreeSet<Tag> = listed.entries.iter().map(tag).collect();
     assert!(tags.len() > 30);
     let owners = records.owners_of_pages(PARTITION, &tags).expect("a good disk");
@@ -258,7 +258,7 @@ fn pages_of_branches_are_known_by_their_record() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    let applied = records.replace_damaged(&at, Access::Wait, &mut change);
+    let applied = records.replace_damaged(&at, IoMode::Wait, &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));
     assert_eq!(page_count(&*engine, &name), 0);
 }
@@ -271,13 +271,13 @@ fn pages_that_nothing_leads_to_are_removed_with_a_damaged_record() {
     let engine = open(&disk);
     let records = Records::new(engine.clone(), 1);
     let name = name("set");
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     assert!(update(&records, &at, &changes(0..1_000, true)));
     let lost = page_count(&*engine, &name);
     // As if the root could not be read.
     let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-    engine.update(&at, Before::Skip, Access::Wait, &mut remove).expect("a good disk");
+    engine.update(&at, BeforeImage::Skip, IoMode::Wait, &mut remove).expect("a good disk");
     assert!(update(&records, &at, &changes(0..500, true)));
     let left = page_count(&*engine, &name);
     assert!(left > lost, "{left} pages, {lost} of them old");

@@ -1,10 +1,10 @@
 use super::*;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use proptest::prelude::*;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::{EventOrigin, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementHash};
 use quoit_model::hll::Precision;
 use quoit_model::key::{BucketRef, PIECE_TYPE};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
@@ -15,8 +15,8 @@ use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::collections::BTreeSet;
 
 mod branches;
+mod concurrent_changes;
 mod merging;
-mod moments;
 mod outline;
 mod staged;
 
@@ -75,7 +75,10 @@ fn update(records: &Records, at: &RecordAt<'_>, operation: &Operation) -> bool {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    match records.update(at, Before::Read, Access::Wait, &mut change).expect("the disk is good") {
+    match records
+        .update(at, BeforeImage::Read, IoMode::Wait, &mut change)
+        .expect("the disk is good")
+    {
         Updated::Applied(_) => is_done,
         Updated::InPages => {
             let mut is_done = false;
@@ -84,7 +87,7 @@ fn update(records: &Records, at: &RecordAt<'_>, operation: &Operation) -> bool {
                 is_done = updated.is_some();
                 Ok(updated.map(|(paged, _)| paged))
             };
-            let applied = records.change_pages(at, Access::Wait, &mut in_pages);
+            let applied = records.change_pages(at, IoMode::Wait, &mut in_pages);
             assert!(applied.expect("the disk is good").is_some());
             is_done
         }
@@ -94,7 +97,7 @@ fn update(records: &Records, at: &RecordAt<'_>, operation: &Operation) -> bool {
 fn found(records: &Records, at: &RecordAt<'_>) -> Option<Record> {
     let mut found = None;
     let mut look = |record: &RecordRef<'_>| found = Some(record.to_record());
-    records.show(at, Access::Wait, &mut look).expect("the disk is good");
+    records.show(at, IoMode::Wait, &mut look).expect("the disk is good");
     found
 }
 
@@ -157,7 +160,7 @@ fn records_read_like_sets<E: Engine + 'static>(
     for (number, step) in steps.into_iter().enumerate() {
         match step {
             Step::Change(record, from, count, adds) => {
-                let place = Place::new(&names[record], PARTITION).expect("a good name");
+                let place = PlacedKey::new(&names[record], PARTITION).expect("a good name");
                 let range = from..from + count;
                 let operation = changes(range.clone(), adds);
                 let is_possible = adds
@@ -177,10 +180,10 @@ fn records_read_like_sets<E: Engine + 'static>(
                 }
             }
             Step::Remove(record) => {
-                let place = Place::new(&names[record], PARTITION).expect("a good name");
+                let place = PlacedKey::new(&names[record], PARTITION).expect("a good name");
                 let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
                 records
-                    .apply(&place.at(), Before::Front, Access::Wait, &mut change)
+                    .apply(&place.at(), BeforeImage::Front, IoMode::Wait, &mut change)
                     .expect("the disk is good");
                 prop_assert_eq!(page_count(&*engine, &names[record]), 0);
                 model[record] = None;
@@ -194,7 +197,7 @@ fn records_read_like_sets<E: Engine + 'static>(
         }
         let mut live = 0;
         for (name, model) in names.iter().zip(&model) {
-            let place = Place::new(name, PARTITION).expect("a good name");
+            let place = PlacedKey::new(name, PARTITION).expect("a good name");
             let record = found(&records, &place.at());
             prop_assert_eq!(record.as_ref().map(elements), model.clone());
             live += usize::from(model.is_some());
@@ -236,7 +239,7 @@ fn a_no_wait_update_that_makes_a_record_large_would_block() {
     ] {
         let records = Records::new(engine.clone(), 1);
         let name = name("one");
-        let place = Place::new(&name, PARTITION).expect("a good name");
+        let place = PlacedKey::new(&name, PARTITION).expect("a good name");
         assert!(update(&records, &place.at(), &changes(0..10, true)));
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let stored = stored.map(|record| Object::decode(&record.to_bytes()).expect("readable"));
@@ -246,12 +249,12 @@ fn a_no_wait_update_that_makes_a_record_large_would_block() {
             object.expect("elements can be added").encode_into(out);
             Decision::Put(RecordMeta::default())
         };
-        let updated = records.update(&place.at(), Before::Read, Access::NoWait, &mut change);
+        let updated = records.update(&place.at(), BeforeImage::Read, IoMode::NoWait, &mut change);
         assert_eq!(updated.expect("the disk is good"), Updated::Applied(Applied::WouldBlock));
         let left = found(&records, &place.at()).expect("the record");
         assert_eq!((elements(&left).len(), page_count(&*engine, &name)), (10, 0));
         assert!(update(&records, &place.at(), &changes(10..1_000, true)));
-        let is_in_pages = records.is_in_pages(&place.at(), Access::Wait);
+        let is_in_pages = records.is_in_pages(&place.at(), IoMode::Wait);
         assert_eq!(is_in_pages.expect("the disk is good"), Some(true));
         assert!(page_count(&*engine, &name) > 10);
     }
@@ -263,7 +266,7 @@ fn a_changed_whole_object_is_divided_into_pages_again() {
     let engine = open(&disk);
     let records = Records::new(engine.clone(), 1);
     let name = name("one");
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     assert!(update(&records, &place.at(), &changes(0..1_000, true)));
     let pages = page_count(&*engine, &name);
     assert!(pages > 10);
@@ -277,7 +280,7 @@ fn a_changed_whole_object_is_divided_into_pages_again() {
         Decision::Put(RecordMeta::of(&object, 3))
     };
     let before = engine.stats().disk_bytes;
-    records.apply(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
+    records.apply(&place.at(), BeforeImage::Read, IoMode::Wait, &mut change).expect("good");
     let written = engine.stats().disk_bytes - before;
     assert!(written < 8 << 10, "{written} bytes: only the page that differs, and the root");
     assert_eq!(page_count(&*engine, &name), pages);
@@ -289,7 +292,7 @@ fn a_changed_whole_object_is_divided_into_pages_again() {
         plain.encode_into(out);
         Decision::Put(RecordMeta::of(&plain, 3))
     };
-    records.apply(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
+    records.apply(&place.at(), BeforeImage::Read, IoMode::Wait, &mut change).expect("good");
     assert_eq!(page_count(&*engine, &name), 0);
     assert_eq!(found(&records, &place.at()).expect("a record").value, encoded(&plain));
 }
@@ -300,7 +303,7 @@ fn a_damaged_record_takes_its_pages_along() {
     let engine = open(&disk);
     let records = Records::new(engine.clone(), 1);
     let name = name("one");
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     assert!(update(&records, &place.at(), &changes(0..1_000, true)));
     assert!(page_count(&*engine, &name) > 10);
     damage_log(&disk);
@@ -310,7 +313,7 @@ fn a_damaged_record_takes_its_pages_along() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    let applied = records.replace_damaged(&place.at(), Access::Wait, &mut change);
+    let applied = records.replace_damaged(&place.at(), IoMode::Wait, &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));
     assert_eq!(page_count(&*engine, &name), 0);
 }
@@ -320,7 +323,7 @@ fn a_write_that_replaced_a_damaged_record_is_not_lost_to_a_second_one() {
     let disk = Arc::new(FaultyDisk::new(1));
     let records = Records::new(open(&disk), 1);
     let name = name("one");
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     assert!(update(&records, &place.at(), &changes(0..10, true)));
     damage_log(&disk);
     // Two writes have found the damage. Each adds an element to what it is shown.
@@ -333,7 +336,7 @@ fn a_write_that_replaced_a_damaged_record_is_not_lost_to_a_second_one() {
             object.encode_into(out);
             Decision::Put(RecordMeta::of(&object, 3))
         };
-        let applied = records.replace_damaged(&place.at(), Access::Wait, &mut change);
+        let applied = records.replace_damaged(&place.at(), IoMode::Wait, &mut change);
         assert!(matches!(applied, Ok(Applied::Written(_))), "{applied:?}");
     }
     let record = found(&records, &place.at()).expect("a record");
@@ -346,18 +349,18 @@ fn a_call_that_must_not_wait_puts_no_large_record_together() {
     let records = Records::new(open(&disk), 1);
     let names = [name("small"), name("large")];
     for (name, count, is_shown) in [(&names[0], 300, true), (&names[1], 4_000, false)] {
-        let place = Place::new(name, PARTITION).expect("a good name");
+        let place = PlacedKey::new(name, PARTITION).expect("a good name");
         assert!(update(&records, &place.at(), &changes(0..count, true)));
         let mut look_count = 0;
-        let shown = records.show(&place.at(), Access::NoWait, &mut |_| look_count += 1);
-        let expected = if is_shown { Shown::Found } else { Shown::WouldBlock };
+        let shown = records.show(&place.at(), IoMode::NoWait, &mut |_| look_count += 1);
+        let expected = if is_shown { InPlaceRead::Found } else { InPlaceRead::WouldBlock };
         assert_eq!((shown.expect("good"), look_count), (expected, usize::from(is_shown)));
         let mut change_count = 0;
         let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
             change_count += 1;
             Decision::Keep
         };
-        let changed = records.apply(&place.at(), Before::Read, Access::NoWait, &mut change);
+        let changed = records.apply(&place.at(), BeforeImage::Read, IoMode::NoWait, &mut change);
         let expected = if is_shown { Applied::Kept } else { Applied::WouldBlock };
         assert_eq!((changed.expect("good"), change_count), (expected, usize::from(is_shown)));
         assert_eq!(
@@ -365,7 +368,7 @@ fn a_call_that_must_not_wait_puts_no_large_record_together() {
             usize::from(count)
         );
     }
-    let place = Place::new(&names[1], PARTITION).expect("a good name");
+    let place = PlacedKey::new(&names[1], PARTITION).expect("a good name");
     for (count, is_quick) in [(1, true), (3_000, false)] {
         let operation = changes(10_000..10_000 + count, true);
         let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
@@ -373,7 +376,7 @@ fn a_call_that_must_not_wait_puts_no_large_record_together() {
                 paged.update(&operation, None, author(&Actor(b"one"[..].into())), pages)?;
             Ok(updated.ok().map(|(paged, _)| paged))
         };
-        let applied = records.change_pages(&place.at(), Access::NoWait, &mut in_pages);
+        let applied = records.change_pages(&place.at(), IoMode::NoWait, &mut in_pages);
         let applied = applied.expect("the disk is good").expect("it lies in pages");
         assert_eq!(matches!(applied, Applied::Written(_)), is_quick);
         assert_eq!(applied == Applied::WouldBlock, !is_quick);

@@ -16,7 +16,7 @@ fn an_outline_is_that_of_the_whole_object() {
         let engine = open(&Arc::new(FaultyDisk::new(1)));
         let records = Records::new(engine.clone(), 1);
         let name = name("set");
-        let place = Place::new(&name, PARTITION).expect("a good name");
+        let place = PlacedKey::new(&name, PARTITION).expect("a good name");
         let at = place.at();
         assert!(update(&records, &at, &changes(0..count, true)));
         let whole = records.get(&at).expect("the disk is good").expect("a record");
@@ -29,7 +29,7 @@ fn an_outline_is_that_of_the_whole_object() {
         assert_eq!(pages_bytes > 10_000, is_large, "{pages_bytes} bytes");
         let at_hand = (!is_large).then_some(object);
         assert_eq!(outline.object, at_hand);
-        let stored = records.object_at_hand(&at, Access::Wait);
+        let stored = records.object_at_hand(&at, IoMode::Wait);
         assert_eq!(stored, at_hand.map(|_| whole.value.clone()));
     }
 }
@@ -40,13 +40,13 @@ fn a_record_is_completed_unless_it_has_gone() {
     let records = Records::new(engine.clone(), 1);
     let names = [name("small"), name("large"), name("gone")];
     for (name, count) in names.iter().zip([10, 3_000, 3_000]) {
-        let place = Place::new(name, PARTITION).expect("a good name");
+        let place = PlacedKey::new(name, PARTITION).expect("a good name");
         assert!(update(&records, &place.at(), &changes(0..count, true)));
     }
     let page = engine.fold(PARTITION, Identity(0), 10, false).expect("the disk is good");
     let by_pages = page.entries.iter().filter(|(_, record)| is_sent_by_pages(record));
     assert_eq!((page.entries.len(), by_pages.count()), (3, 2));
-    let gone = Place::new(&names[2], PARTITION).expect("a good name");
+    let gone = PlacedKey::new(&names[2], PARTITION).expect("a good name");
     let digest = found(&records, &gone.at()).expect("a record").meta.digest;
     assert!(records.delete(&gone.at(), digest).expect("the disk is good"));
     let complete = records.complete(PARTITION, page.entries).expect("the disk is good");

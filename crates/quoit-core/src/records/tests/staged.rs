@@ -1,7 +1,7 @@
 //! Tests of pages that are sent from one engine to another.
 
 use super::*;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use quoit_store::engine::Maintenance;
 
 use quoit_model::data_type::pages::{ItemHash, PageName};
@@ -81,7 +81,7 @@ fn send_pass(
 /// Two stores; the first one holds a large set.
 fn with_set(name: &Bytes) -> (Store, Store) {
     let (from, to) = (Store::new(1), Store::new(2));
-    let place = Place::new(name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(name, PARTITION).expect("a good name");
     assert!(update(&from.records, &place.at(), &changes(0..5_000, true)));
     (from, to)
 }
@@ -90,7 +90,7 @@ fn with_set(name: &Bytes) -> (Store, Store) {
 fn pages_that_come_are_the_record_as_soon_as_there_is_a_root() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
@@ -112,7 +112,7 @@ fn pages_that_come_are_the_record_as_soon_as_there_is_a_root() {
 fn what_is_written_while_pages_are_sent_comes_as_of_one_moment() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
@@ -145,7 +145,7 @@ fn what_is_written_while_pages_are_sent_comes_as_of_one_moment() {
 fn pages_without_a_root_are_removed_after_a_start() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
@@ -176,7 +176,7 @@ fn first_page() -> PageName {
 fn pages_that_do_not_belong_together_get_no_root() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
@@ -199,7 +199,7 @@ fn from_names(store: &Store, at: &RecordAt<'_>) -> Vec<PageName> {
 fn a_root_of_other_pages_or_of_another_version_is_not_stored() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
@@ -224,7 +224,7 @@ fn a_root_of_other_pages_or_of_another_version_is_not_stored() {
 fn a_node_needs_the_pages_that_it_lacks() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let digest = found(&from.records, &at).expect("a record").meta.digest;
     let needed = |store: &Store| store.records.needed_pages(&at, digest).expect("the disk is good");
@@ -239,7 +239,7 @@ fn a_node_needs_the_pages_that_it_lacks() {
 fn pages_that_come_become_one_with_what_is_there() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let own = Actor(b"own"[..].into());
     let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -250,7 +250,7 @@ fn pages_that_come_become_one_with_what_is_there() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    to.records.update(&at, Before::Read, Access::Wait, &mut change).expect("the disk is good");
+    to.records.update(&at, BeforeImage::Read, IoMode::Wait, &mut change).expect("the disk is good");
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
     send_pass(&from, &to, (&at, &pages), &mut sent, || {});
@@ -264,7 +264,7 @@ fn pages_that_come_become_one_with_what_is_there() {
 fn pages_that_come_stay_while_those_of_a_damaged_record_are_removed() {
     let name = name("set");
     let (from, to) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     assert!(update(&to.records, &at, &changes(0..1_000, true)));
     damage_log(&to.disk);
@@ -276,7 +276,7 @@ fn pages_that_come_stay_while_those_of_a_damaged_record_are_removed() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    to.records.replace_damaged(&at, Access::Wait, &mut change).expect("the disk is good");
+    to.records.replace_damaged(&at, IoMode::Wait, &mut change).expect("the disk is good");
     assert_eq!(page_count(&*to.engine, &name), count);
 }
 
@@ -284,7 +284,7 @@ fn pages_that_come_stay_while_those_of_a_damaged_record_are_removed() {
 fn a_record_that_is_as_it_was_is_removed_with_its_pages_and_no_other() {
     let name = name("set");
     let (from, _) = with_set(&name);
-    let place = Place::new(&name, PARTITION).expect("a good name");
+    let place = PlacedKey::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     let digest = found(&from.records, &at).expect("a record").meta.digest;
     assert!(!from.records.delete(&at, digest + 1).expect("the disk is good"));

@@ -68,7 +68,7 @@ impl Pair {
     /// Stores an entry at a node of the sink.
     async fn store(&self, node: usize, entry: QueuedObject) -> DeltaOutcome {
         let store = &self.sink.nodes[node].store;
-        let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Quorum };
+        let arrival = Arrival { visited: None, may_be_redelivery: false, dw: Quorum::Quorum };
         match entry.value {
             QueuedValue::Delta { delta, last_modified_us } => {
                 let arrived = ArrivedDelta { delta, last_modified_us };
@@ -171,7 +171,7 @@ async fn a_cluster_behind_a_gap_fetches_the_ranges_that_differ() {
     // The sink has an element that the source lacks, and keeps it.
     let add = Operation::Set(vec![SetChange::Add(Bytes::from_static(b"own"))]);
     update(&pair.sink.nodes[0], one_copy(pair.at, add)).await;
-    let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Quorum };
+    let arrival = Arrival { visited: None, may_be_redelivery: false, dw: Quorum::Quorum };
     let mut united = Vec::new();
     for node in &pair.sink.nodes {
         let mut copy = SourceCopy { store: Arc::clone(&pair.source.nodes[0].store), byte_count: 0 };
@@ -195,7 +195,7 @@ async fn what_no_node_has_in_pages_is_not_fetched_by_ranges() {
     let fresh = Cluster::of(3).await;
     fresh.create_type("set", json!({"datatype": "set", "allow_mult": true})).await;
     let name = Bytes::from(pair.at.encoded().to_vec());
-    let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Quorum };
+    let arrival = Arrival { visited: None, may_be_redelivery: false, dw: Quorum::Quorum };
     let copy = |cluster: &Cluster| SourceCopy {
         store: Arc::clone(&cluster.nodes[0].store),
         byte_count: 0,

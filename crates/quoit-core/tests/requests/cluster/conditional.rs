@@ -2,7 +2,7 @@
 
 use crate::cluster::fixture::{Cluster, Node, host, key, put_of, values};
 use quoit_core::{
-    DeleteRequest, Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
+    DeleteOutcome, DeleteRequest, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
     UnmetCondition, WriteOptions,
 };
 use quoit_model::key::KeyRef;
@@ -113,7 +113,7 @@ async fn of_updates_and_deletes_of_one_version_one_is_acknowledged() {
         let updates = race(&cluster.nodes[1..], |value| update(at, &known, value), lost);
         let (deleted, won) = tokio::join!(cluster.nodes[0].store.delete(delete), updates);
         match deleted {
-            Ok(Deleted::Done) => assert!(won.is_empty(), "{name}: {won:?} beside the delete"),
+            Ok(DeleteOutcome::Done) => assert!(won.is_empty(), "{name}: {won:?} beside the delete"),
             Err(RequestError::Unmet(UnmetCondition::Modified)) => {
                 assert_eq!(won.len(), 1, "{name}")
             }

@@ -115,7 +115,7 @@ async fn both_sides_of_a_cut_count_and_meet_again() {
     let remove = DataTypeRequest { context, ..one_copy(set, remove) };
     update(&cluster.nodes[0], remove).await;
     update(&cluster.nodes[2], one_copy(set, add("before"))).await;
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert_eq!(fetch_all(node, counter).await.unwrap().value, Value::Counter(15));
@@ -137,7 +137,7 @@ async fn a_delete_leaves_what_was_added_at_the_same_time() {
     let read = ReadOptions { r: one, ..ReadOptions::default() };
     let delete = DeleteRequest { write, read, ..DeleteRequest::of(at) };
     cluster.nodes[0].store.delete(delete).await.unwrap();
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert_eq!(elements(fetch_all(node, at).await), ["unseen"]);
@@ -182,7 +182,7 @@ async fn a_delete_of_a_large_set_leaves_what_was_added_at_the_same_time() {
     let read = ReadOptions { r: one, ..ReadOptions::default() };
     let delete = DeleteRequest { write, read, ..DeleteRequest::of(at) };
     cluster.nodes[0].store.delete(delete).await.unwrap();
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert_eq!(sorted(fetch_all(node, at).await), numbered(2_990..3_200));
@@ -266,7 +266,7 @@ async fn copies_that_have_missed_changes_of_large_sets_learn_of_them() {
         ]);
         update(&cluster.nodes[1], one_copy(at, theirs)).await;
     }
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     // A change of one side arrives at the other before the changes that it has missed.
     update(&cluster.nodes[0], one_copy(at, add_all(vec!["after".into()]))).await;
@@ -355,7 +355,7 @@ async fn copies_that_differ_are_read_whole_for_an_answer() {
     cut_off_first(&cluster).await;
     update(&cluster.nodes[0], one_copy(at, add_all(vec!["left".into()]))).await;
     update(&cluster.nodes[1], one_copy(at, add_all(vec!["right".into()]))).await;
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     let options = ReadOptions { r: Some(Quorum::All), ..ReadOptions::default() };
     for node in &cluster.nodes {
@@ -415,7 +415,7 @@ async fn large_sets_are_streamed_where_copies_are_the_same() {
     }
     cut_off_first(&cluster).await;
     update(&cluster.nodes[0], one_copy(at, add_all(vec!["left".into()]))).await;
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert!(stream(node, Quorum::All).await.is_none(), "they differ");

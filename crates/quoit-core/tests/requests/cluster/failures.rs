@@ -2,7 +2,7 @@
 
 use crate::cluster::fixture::{Cluster, host, key, put_of, r, values};
 use quoit_core::{
-    DeleteRequest, Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
+    DeleteOutcome, DeleteRequest, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
     WriteOptions,
 };
 use quoit_model::key::KeyRef;
@@ -151,7 +151,10 @@ async fn a_stand_in_deletes_what_the_primaries_have() {
         let put = PutRequest { precondition, ..put_of(at, "no") };
         let refused = fallback.store.put(put).await;
         assert!(matches!(refused, Err(RequestError::Unmet(_))), "{refused:?}");
-        assert_eq!(fallback.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
+        assert_eq!(
+            fallback.store.delete(DeleteRequest::of(at)).await.unwrap(),
+            DeleteOutcome::Done
+        );
         for node in &cluster.nodes {
             assert!(node.values(at).await.is_empty(), "{name} is still there");
         }

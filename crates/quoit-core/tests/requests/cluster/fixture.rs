@@ -143,7 +143,7 @@ impl Cluster {
             network: Some(self.network.clone()),
             untyped_defaults,
             settings: StoreSettings { blocking: Blocking::Inline, ..settings },
-            beside: AuxiliaryData { source_queues, ..AuxiliaryData::default() },
+            auxiliary: AuxiliaryData { source_queues, ..AuxiliaryData::default() },
             ..node
         };
         let node = node.start().await.unwrap();
@@ -189,7 +189,7 @@ impl Cluster {
     }
 
     /// Ends [`Cluster::cut_off`].
-    pub fn mend(&self, number: usize) {
+    pub fn reconnect(&self, number: usize) {
         for other in (0..self.nodes.len()).filter(|other| *other != number) {
             self.network.heal(&host(number), &host(other));
             self.network.heal(&host(other), &host(number));

@@ -3,7 +3,7 @@
 use crate::cluster::fixture::{Cluster, key, r, values};
 use bytes::Bytes;
 use quoit_core::{
-    DeleteMode, DeleteRequest, FoldFound, FoldKind, FoldProgress, Method, RecordRange,
+    DeleteMode, DeleteRequest, FoldFound, FoldKind, FoldMode, FoldProgress, RecordRange,
     RequestError, StoreSettings,
 };
 use quoit_model::key::{BucketRef, KeyRef};
@@ -95,11 +95,11 @@ async fn every_record_counts_once_also_with_a_node_down() {
 #[tokio::test(start_paused = true)]
 async fn records_are_erased_by_range_and_by_time_unless_they_are_only_counted() {
     let cluster = filled(kept()).await;
-    let counted = FoldKind::EraseKeys(Method::Count);
+    let counted = FoldKind::EraseKeys(FoldMode::Count);
     let (_, progress) = fold(&cluster, 0, between(100, 299), counted).await.unwrap();
     assert_eq!(progress.match_count, 200);
     assert_eq!(values(cluster.nodes[2].read(at(150), r(3)).await.unwrap()), ["v"]);
-    let erased = FoldKind::EraseKeys(Method::Change);
+    let erased = FoldKind::EraseKeys(FoldMode::Change);
     for (limit, left) in [(0, 200), (3, 197)] {
         let (_, progress) = fold_some(&cluster, 0, between(100, 299), erased, limit).await.unwrap();
         assert_eq!(progress.match_count, limit);
@@ -142,10 +142,10 @@ async fn tombstones_that_are_kept_are_reaped_when_an_operator_wants_it() {
     cluster.clock.advance_us(60_000_000);
     let (found, _) = fold(&cluster, 2, bucket(), FoldKind::FindTombs).await.unwrap();
     assert_eq!(found.len(), 12);
-    let counted = FoldKind::ReapTombs(Method::Count);
+    let counted = FoldKind::ReapTombs(FoldMode::Count);
     let (_, progress) = fold(&cluster, 2, bucket(), counted).await.unwrap();
     assert_eq!(progress.match_count, 12);
-    let reaped = FoldKind::ReapTombs(Method::Change);
+    let reaped = FoldKind::ReapTombs(FoldMode::Change);
     let (_, progress) = fold(&cluster, 2, bucket(), reaped).await.unwrap();
     assert_eq!(progress.match_count, 12);
     let tombstones = || -> u64 {
@@ -200,7 +200,7 @@ async fn tombstones_of_other_segments_are_not_reaped() {
     let range = every_other(0);
     let in_count = (0..40).filter(|number| is_in(&range, *number)).count() as u64;
     assert!((1..40).contains(&in_count));
-    let reaped = FoldKind::ReapTombs(Method::Change);
+    let reaped = FoldKind::ReapTombs(FoldMode::Change);
     let (_, progress) = fold(&cluster, 2, range, reaped).await.unwrap();
     assert_eq!(progress.match_count, in_count);
     let tombstones = || -> u64 {

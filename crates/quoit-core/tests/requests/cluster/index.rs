@@ -110,7 +110,7 @@ async fn pages_put_together_are_the_whole_in_order() {
             let mut page = numbers(0, 3);
             page.max_results = Some(size);
             if let Some(continuation) = &continuation {
-                page.go_on_from(continuation).unwrap();
+                page.continue_after(continuation).unwrap();
             }
             // Any node can continue after a page of another one.
             let answered = answer(&cluster, page_count % 5, page).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_continuation_sorts_what_follows_though_there_is_no_page_size() {
     let (matches, continuation) = answer(&cluster, 0, first).await.unwrap();
     assert_eq!(matches, expected(0, 3)[..10]);
     let mut rest = numbers(0, 3);
-    rest.go_on_from(&continuation.unwrap()).unwrap();
+    rest.continue_after(&continuation.unwrap()).unwrap();
     assert_eq!(found(&cluster, 3, rest).await, expected(0, 3)[10..]);
 }
 

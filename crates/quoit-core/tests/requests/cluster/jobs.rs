@@ -288,7 +288,7 @@ async fn a_record_that_only_one_replica_has_is_found_there() {
     for name in KEYS {
         cluster.nodes[2].put_at_one(key("default", name), name).await;
     }
-    cluster.mend(2);
+    cluster.reconnect(2);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     assert_eq!(run(&cluster, keys_of("default", &KEYS), values("")).await.unwrap(), KEYS);
 }
@@ -334,7 +334,7 @@ async fn records_that_a_node_was_sent_and_did_not_answer_for_are_mapped_by_other
             cluster.cut_off(silent);
             let found = run(&cluster, inputs.clone(), values("filter_notfound")).await;
             assert_eq!(found.unwrap(), KEYS, "node {silent} is silent");
-            cluster.mend(silent);
+            cluster.reconnect(silent);
         }
     }
 }

@@ -39,7 +39,7 @@ async fn a_large_field_removed_on_one_side_of_a_cut_keeps_what_the_other_side_ad
     let theirs = vec![tags(added(5_000..5_003)), kept(vec![SetChange::Remove(gone)])];
     let theirs = DataTypeRequest { context, ..one_copy(at, map(Vec::new(), theirs)) };
     update(&cluster.nodes[1], theirs).await;
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     // A change that arrives at copies which have missed earlier ones.
     for node in &cluster.nodes {

@@ -7,7 +7,7 @@
 
 use crate::cluster::fixture::{Cluster, Node, host};
 use quoit_core::{
-    Confirmation, DeleteRequest, Deleted, PlainWrite, PreflistEntry, PutRequest, ReadInPlace,
+    Confirmation, DeleteOutcome, DeleteRequest, PlainWrite, PreflistEntry, PutRequest, ReadInPlace,
     ReadOptions, ReplicatedStore, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
@@ -155,7 +155,7 @@ impl Kind {
             Self::Get => get(store, at).await,
             Self::Delete => {
                 let deleted = store.delete(DeleteRequest::of(at)).await.unwrap();
-                assert_eq!(deleted, Deleted::Done);
+                assert_eq!(deleted, DeleteOutcome::Done);
             }
         }
     }

@@ -22,7 +22,7 @@ async fn a_read_repairs_a_replica_that_missed_a_write() {
     cluster.cut_off(2);
     cluster.until(|| cluster.nodes[0].up_count() == 2).await;
     cluster.nodes[0].put(at, "missed").await;
-    cluster.mend(2);
+    cluster.reconnect(2);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     let held = || cluster.nodes[2].store.engine().stats().key_count;
     // The silenced write arrives after the silence, or the read repairs the copy.
@@ -44,7 +44,7 @@ async fn writes_on_both_sides_of_a_cut_become_siblings() {
         let put = PutRequest { context: before.clock.clone(), options: w(2), ..put_of(at, value) };
         cluster.nodes[node].store.put(put).await.unwrap();
     }
-    cluster.mend(2);
+    cluster.reconnect(2);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert_eq!(values(node.read(at, r(3)).await.unwrap()), ["one side", "other side"]);
@@ -79,7 +79,7 @@ async fn a_silent_replica_delays_a_read_by_less_than_its_suspicion_takes() {
             assert_eq!(values(cluster.nodes[reader].read(at, r(2)).await.unwrap()), ["v"]);
         }
         assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
-        cluster.mend(silent);
+        cluster.reconnect(silent);
         cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 4)).await;
         sleep(Duration::from_secs(5)).await;
     }
@@ -96,7 +96,7 @@ async fn a_miss_is_no_answer_where_it_is_not_ok() {
     cluster.cut_off(0);
     cluster.until(|| cluster.nodes[0].up_count() == 1).await;
     cluster.nodes[0].store.put(put).await.unwrap();
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     assert_eq!(values(cluster.nodes[1].read(at, strict).await.unwrap()), ["v"]);
 }
@@ -108,7 +108,7 @@ async fn a_read_in_place_whose_replicas_differ_goes_on_with_their_answers() {
     cluster.cut_off(0);
     cluster.until(|| cluster.nodes[0].up_count() == 1).await;
     cluster.nodes[0].store.put(PutRequest { options: w(1), ..put_of(at, "v") }).await.unwrap();
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     let asked = || {
         let asked = cluster.nodes.iter().map(|node| node.store.stats().snapshot());

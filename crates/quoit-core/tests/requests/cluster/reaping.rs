@@ -55,7 +55,7 @@ async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
     cluster.clock.advance_us(60_000_000);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(key_count(&cluster), 3, "two tombstones and what the third node still has");
-    cluster.mend(2);
+    cluster.reconnect(2);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert!(values(node.read(at, r(3)).await.unwrap()).is_empty(), "it came back");
@@ -78,7 +78,7 @@ async fn written_and_reaped(cluster: &Cluster, at: KeyRef<'static>) -> Object {
 /// Stores an object of another cluster at a node, which has to sync it on a majority of replicas.
 async fn arrives(cluster: &Cluster, at: KeyRef<'static>, object: &Object) {
     let (name, dw) = (Bytes::from(at.encoded().to_vec()), Quorum::Quorum);
-    let arrival = Arrival { visited: None, may_be_again: false, dw };
+    let arrival = Arrival { visited: None, may_be_redelivery: false, dw };
     for node in &cluster.nodes {
         node.store
             .replication()

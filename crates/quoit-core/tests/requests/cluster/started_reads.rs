@@ -78,7 +78,7 @@ async fn a_cold_read_whose_replicas_differ_fetches_only_the_version_that_it_lack
     cut_off_first(&cluster).await;
     let put = PutRequest { options: w(1), context, ..put_of(AT, "new") };
     cluster.nodes[0].store.put(put).await.unwrap();
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     disks[1].make_cold();
     let before = asked_counts(&cluster);
@@ -138,7 +138,7 @@ async fn a_stream_whose_replicas_differ_continues_with_their_digests() {
     update(&cluster.nodes[0], first).await;
     cut_off_first(&cluster).await;
     update(&cluster.nodes[0], one_copy(at, add_all(vec!["left".into()]))).await;
-    cluster.mend(0);
+    cluster.reconnect(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     let mut expected = numbered(0..2_000);
     expected.push("left".into());

@@ -2,7 +2,8 @@
 
 use crate::cluster::fixture::{Cluster, key, put_of, r, values};
 use quoit_core::{
-    DeleteRequest, Deleted, Precondition, PutRequest, RequestError, UnmetCondition, WriteOptions,
+    DeleteOutcome, DeleteRequest, Precondition, PutRequest, RequestError, UnmetCondition,
+    WriteOptions,
 };
 use quoit_model::props::Quorum;
 use serde_json::json;
@@ -91,9 +92,12 @@ async fn a_delete_on_any_node_deletes_everywhere() {
     let cluster = Cluster::of(5).await;
     for (name, deleter) in KEYS.iter().zip(cluster.nodes.iter().cycle()) {
         let at = key("default", name);
-        assert_eq!(deleter.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
+        assert_eq!(
+            deleter.store.delete(DeleteRequest::of(at)).await.unwrap(),
+            DeleteOutcome::Missing
+        );
         cluster.nodes[0].put(at, "one").await;
-        assert_eq!(deleter.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
+        assert_eq!(deleter.store.delete(DeleteRequest::of(at)).await.unwrap(), DeleteOutcome::Done);
         for node in &cluster.nodes {
             assert!(node.values(at).await.is_empty());
         }

@@ -2,8 +2,8 @@
 
 use crate::one_node::fixture::{SECOND_US, fixture, key, put_of, values};
 use quoit_core::{
-    DeleteRequest, Deleted, EntityTags, Precondition, PutRequest, RequestError, UnmetCondition,
-    WriteOptions,
+    DeleteOutcome, DeleteRequest, EntityTags, Precondition, PutRequest, RequestError,
+    UnmetCondition, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::props::{PropUpdates, Quorum};
@@ -83,7 +83,7 @@ async fn conditions_and_deletes_mean_what_readers_are_shown() {
     fixture.store.delete(DeleteRequest { context: blind, ..DeleteRequest::of(at) }).await.unwrap();
     set(false).await;
     assert!(fixture.get(at).await.unwrap().is_tombstone(), "the delete came last");
-    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), DeleteOutcome::Missing);
     let not_exists = Precondition { not_exists: true, ..Precondition::default() };
     let create = PutRequest { precondition: not_exists, ..put_of(at, "five") };
     fixture.store.put(create).await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::one_node::fixture::{SECOND_US, fixture, fixture_on, fixture_with, key, put_of, values};
 use bytes::Bytes;
-use quoit_core::{Arrival, DeleteMode, DeleteRequest, Deleted, PutRequest, StoreSettings};
+use quoit_core::{Arrival, DeleteMode, DeleteOutcome, DeleteRequest, PutRequest, StoreSettings};
 use quoit_model::props::Quorum;
 use quoit_seam::{Disk, FaultyDisk, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 async fn a_delete_leaves_a_tombstone_that_is_reaped_when_it_is_due() {
     let fixture = fixture();
     let at = key("default", "k");
-    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), DeleteOutcome::Missing);
     fixture.put(at, "one").await;
-    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
-    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), DeleteOutcome::Done);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), DeleteOutcome::Missing);
     assert!(fixture.get(at).await.unwrap().is_tombstone());
     fixture.clock.advance_us(2_900_000);
     assert_eq!(fixture.reap().await, 0);
@@ -142,7 +142,7 @@ async fn another_cluster_does_not_bring_back_what_a_lone_node_has_reaped() {
             fixture.clock.advance_us(10 * SECOND_US);
             fixture.reap().await;
             assert_eq!(fixture.get(at).await, None);
-            let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
+            let arrival = Arrival { visited: None, may_be_redelivery: false, dw: Quorum::Count(0) };
             fixture.store.replication().store_arrived(&name, &old, &arrival).await.unwrap();
             // Without a link the object can't arrive, so no reap record is made for it.
             assert_eq!(fixture.get(at).await.is_none(), has_link, "{delete_mode:?}");

@@ -76,16 +76,16 @@ fn batch(items: &[Item]) -> Vec<ImportedObject> {
 
 /// Stores a batch as the import does. Returns the numbers of the objects that were written together.
 async fn store_batch(fixture: &Fixture, items: &[Item]) -> Vec<usize> {
-    let BegunBatch { pending, left } = fixture.store.begin_given(batch(items)).await;
+    let BegunBatch { pending, left } = fixture.store.begin_import(batch(items)).await;
     for ImportedObject { key, object, .. } in left {
-        match fixture.store.put_given_in_place(key.as_key_ref(), object).unwrap() {
+        match fixture.store.put_imported_in_place(key.as_key_ref(), object).unwrap() {
             ImportedInPlace::Stored => {}
             ImportedInPlace::Pending(pending) => fixture.store.finish(pending).await.unwrap(),
             ImportedInPlace::Declined(object) => panic!("{object:?} was declined by a node alone"),
         }
     }
     let Some(pending) = pending else { return Vec::new() };
-    fixture.store.finish_given(&pending).await.unwrap();
+    fixture.store.finish_import(&pending).await.unwrap();
     pending.numbers
 }
 

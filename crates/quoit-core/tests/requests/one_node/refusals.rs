@@ -3,7 +3,8 @@
 use crate::one_node::fixture::{fixture, fixture_with, key, put_of, values};
 use bytes::Bytes;
 use quoit_core::{
-    DeleteRequest, Deleted, PutRequest, ReadOptions, RequestError, StoreSettings, WriteOptions,
+    DeleteOutcome, DeleteRequest, PutRequest, ReadOptions, RequestError, StoreSettings,
+    WriteOptions,
 };
 use quoit_model::props::{PropUpdates, Quorum};
 use serde_json::json;
@@ -27,7 +28,7 @@ async fn the_quorum_of_a_deletes_write_matters_only_when_there_is_something_to_d
     let at = key("default", "k");
     let write = WriteOptions { w: Some(Quorum::Count(9)), ..WriteOptions::default() };
     let request = DeleteRequest { write, ..DeleteRequest::of(at) };
-    assert_eq!(fixture.store.delete(request.clone()).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(request.clone()).await.unwrap(), DeleteOutcome::Missing);
     fixture.put(at, "one").await;
     assert!(matches!(fixture.store.delete(request).await, Err(RequestError::NVal(_))));
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["one"]);

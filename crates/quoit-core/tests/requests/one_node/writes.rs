@@ -1,7 +1,7 @@
 //! Tests of writes under each policy.
 
 use crate::one_node::fixture::{SECOND_US, START_US, fixture, key, put_of, values};
-use quoit_core::{DeleteRequest, Deleted, PutRequest};
+use quoit_core::{DeleteOutcome, DeleteRequest, PutRequest};
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use serde_json::json;
 
@@ -103,6 +103,6 @@ async fn write_once_keeps_both_of_two_writes() {
     fixture.put(at, "one").await;
     fixture.update(at, "two").await;
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["one", "two"]);
-    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), DeleteOutcome::Done);
     assert!(fixture.get(at).await.unwrap().is_tombstone());
 }

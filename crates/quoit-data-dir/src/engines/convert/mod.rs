@@ -3,12 +3,14 @@
 //! The new data is written beside the old data and replaces it at the end. The same command continues an
 //! interrupted conversion, or abandons it. Until then the node refuses to start.
 
-use super::{EnginePlace, directory, open_one};
+use super::{EngineDirectory, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit_config::{Settings, Storage};
 use quoit_model::hash::RingSize;
 use quoit_seam::{Clock, SystemClock};
-use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, note_loss, under_way};
+use quoit_store::convert::{
+    Conversion, CopySettings, Progress, StartedConversion, note_loss, started_conversion,
+};
 use quoit_store::engine::Engine;
 use quoit_store::{OpenedStore, engine_in};
 use std::path::{Component, Path, PathBuf};
@@ -31,7 +33,7 @@ pub struct ConversionPlan<'p> {
     /// True if the conversion begins even if the disk may have too little space.
     pub ignores_room: bool,
     /// Function that returns the free space of a directory's disk: [`free_bytes`].
-    pub ask_for_room: fn(&Path) -> Result<u64>,
+    pub free_bytes_of: fn(&Path) -> Result<u64>,
     /// Number of copied bytes after which the conversion records its progress.
     pub note_every_bytes: u64,
 }
@@ -54,7 +56,7 @@ pub struct Converted {
 
 /// Refuses to open data that is being converted, because it belongs to neither engine.
 pub(super) fn refuse_converting(base: &Path) -> Result<()> {
-    let Some(what) = under_way(base).context("looking into the data directory")? else {
+    let Some(what) = started_conversion(base).context("looking into the data directory")? else {
         return Ok(());
     };
     let give_up = if what.is_complete { "" } else { ", or give it up with --abandon" };
@@ -70,7 +72,7 @@ pub(super) fn refuse_converting(base: &Path) -> Result<()> {
 }
 
 /// The option that selects one of several engines on the command line, with a leading space.
-fn engine_flag(what: &UnderWay) -> String {
+fn engine_flag(what: &StartedConversion) -> String {
     if what.old_name == what.new_name {
         format!(" --engine {}", what.old_name)
     } else {
@@ -92,7 +94,7 @@ impl ConversionPlan<'_> {
     /// # Errors
     ///
     /// If no conversion, or another one, is in progress.
-    pub fn abandon(&self) -> Result<(UnderWay, PathBuf)> {
+    pub fn abandon(&self) -> Result<(StartedConversion, PathBuf)> {
         let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
             bail!("no conversion is under way in {}", self.base().display());
         };
@@ -126,7 +128,7 @@ impl ConversionPlan<'_> {
             None => "storage_backend".to_owned(),
             Some(name) => format!("multi_backend.{name}.storage_backend"),
         };
-        let UnderWay { from, to, .. } = what;
+        let StartedConversion { from, to, .. } = what;
         Ok(Converted { from, to, record_count, lacks_records, setting, gone })
     }
 
@@ -134,7 +136,7 @@ impl ConversionPlan<'_> {
     fn copy(
         &self,
         from: Storage,
-        what: &UnderWay,
+        what: &StartedConversion,
         resumed: Option<Conversion>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<Conversion> {
@@ -144,7 +146,7 @@ impl ConversionPlan<'_> {
         let open = |storage, path: &Path| {
             let (ring_size, is_expected) = (self.ring_size, false);
             let last_opening = None;
-            let place = EnginePlace {
+            let place = EngineDirectory {
                 directory: path,
                 ring_size,
                 is_expected,
@@ -170,7 +172,7 @@ impl ConversionPlan<'_> {
             }
         };
         let new = open(self.to, &conversion.new_path()).context("opening the new data")?.engine;
-        let notes = Notes {
+        let notes = CopySettings {
             every_bytes: self.note_every_bytes,
             clock: &*clock,
             accepts_damage: self.accepts_damage,
@@ -186,7 +188,7 @@ impl ConversionPlan<'_> {
     }
 
     /// Begins to convert the data of an engine, if there is enough space.
-    fn begin(&self, base: &Path, what: &UnderWay, old: &dyn Engine) -> Result<Conversion> {
+    fn begin(&self, base: &Path, what: &StartedConversion, old: &dyn Engine) -> Result<Conversion> {
         if !self.ignores_room {
             self.check_room(base, old.stats().live_bytes())?;
         }
@@ -201,7 +203,7 @@ impl ConversionPlan<'_> {
     }
 
     /// The requested conversion.
-    fn what(&self) -> Result<UnderWay> {
+    fn what(&self) -> Result<StartedConversion> {
         let (from, old_name, new_name) = match self.named {
             Some(name) => (self.named_engine(name)?, name.to_owned(), name.to_owned()),
             None => {
@@ -217,17 +219,17 @@ impl ConversionPlan<'_> {
             );
         }
         let (from, to) = (from.name().to_owned(), self.to.name().to_owned());
-        Ok(UnderWay { from, to, old_name, new_name, is_complete: false })
+        Ok(StartedConversion { from, to, old_name, new_name, is_complete: false })
     }
 
     /// Checks that the conversion in progress is the requested one.
-    fn same(&self, begun: &UnderWay) -> Result<UnderWay> {
+    fn same(&self, begun: &StartedConversion) -> Result<StartedConversion> {
         let is_same =
             begun.to == self.to.name() && self.named.is_none_or(|name| name == begun.old_name);
         if is_same {
             return Ok(begun.clone());
         }
-        let UnderWay { from, to, .. } = begun;
+        let StartedConversion { from, to, .. } = begun;
         bail!(
             "a conversion of {} from {from} to {to} is under way; finish it first, with: quoit admin engine \
              convert {to}{} --data-dir ...{}",
@@ -301,7 +303,7 @@ impl ConversionPlan<'_> {
 
     /// Refuses to begin if the disk probably lacks space for the new data beside the old.
     fn check_room(&self, base: &Path, live_bytes: u64) -> Result<()> {
-        let free_bytes = (self.ask_for_room)(base)?;
+        let free_bytes = (self.free_bytes_of)(base)?;
         // Pages of a B+tree with random insertions are between half full and full.
         let times = if self.to == Storage::Innostore { 2 } else { 1 };
         let needed_bytes = live_bytes.saturating_mul(times) + live_bytes / 4;

@@ -55,7 +55,7 @@ impl Node {
     fn open(&self, storage: Storage) -> OpenedStore {
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
         let directory = &self.directory();
-        let place = EnginePlace {
+        let place = EngineDirectory {
             directory,
             ring_size,
             is_expected,
@@ -93,7 +93,7 @@ impl Node {
             settings: &self.settings,
             accepts_damage: false,
             ignores_room: true,
-            ask_for_room: free_bytes,
+            free_bytes_of: free_bytes,
             note_every_bytes: 1,
         }
     }
@@ -141,13 +141,13 @@ fn a_conversion_does_not_begin_where_the_new_data_may_find_no_room() {
     let node = Node::filled(&[b"one", b"other"]);
     let base = node.data_dir.path().join("multi");
     let full = |free_bytes: fn(&Path) -> Result<u64>, to: Storage, ignores_room: bool| {
-        let plan = ConversionPlan { ask_for_room: free_bytes, ignores_room, to, ..node.plan() };
+        let plan = ConversionPlan { free_bytes_of: free_bytes, ignores_room, to, ..node.plan() };
         plan.run(&mut |_| {}).map(drop).map_err(|refused| refused.to_string())
     };
     let refused = full(|_| Ok(0), Storage::Leveled, false).unwrap_err();
     assert!(refused.contains("has 0 MB free, and the new data may need 1 MB"), "{refused}");
     assert!(refused.contains("--ignore-room"), "{refused}");
-    assert_eq!(under_way(&base).unwrap(), None, "nothing has begun");
+    assert_eq!(started_conversion(&base).unwrap(), None, "nothing has begun");
     assert!(node.is_intact(Storage::Bitcask));
     full(|_| Ok(0), Storage::Leveled, true).unwrap();
     assert!(node.is_intact(Storage::Leveled));

@@ -48,14 +48,14 @@ fn object_term(members: Vec<Term>) -> Term {
 }
 
 /// Shows a term as JSON in messages, or in Erlang's notation if it contains bytes that are not UTF-8.
-pub(crate) struct ShownAsJson<'t>(pub(crate) &'t Term);
+pub(crate) struct DisplayJson<'t>(pub(crate) &'t Term);
 
-impl fmt::Display for ShownAsJson<'_> {
+impl fmt::Display for DisplayJson<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut json = Vec::new();
         match append_term(&mut json, self.0) {
             Ok(()) => formatter.write_str(&String::from_utf8_lossy(&json)),
-            Err(NotText) => formatter.write_str(&crate::print_term(self.0)),
+            Err(NotUtf8) => formatter.write_str(&crate::print_term(self.0)),
         }
     }
 }
@@ -115,14 +115,14 @@ pub(crate) fn take_member(term: &mut Term, name: &[u8]) -> Option<Term> {
     "an output is not UTF-8, which JSON can't hold; ask with application/x-erlang-binary over Protocol \
      Buffers"
 )]
-pub struct NotText;
+pub struct NotUtf8;
 
 /// Appends an output as JSON.
 ///
 /// # Errors
 ///
 /// The output contains bytes that are not UTF-8. The bytes appended until then are incomplete JSON.
-pub fn append_json(out: &mut Vec<u8>, datum: &Datum) -> Result<(), NotText> {
+pub fn append_json(out: &mut Vec<u8>, datum: &Datum) -> Result<(), NotUtf8> {
     match datum {
         Datum::Term(term) => append_term(out, term),
         Datum::Key(input) => append_key(out, input),
@@ -131,14 +131,14 @@ pub fn append_json(out: &mut Vec<u8>, datum: &Datum) -> Result<(), NotText> {
 }
 
 /// Appends bytes as a JSON string.
-pub(crate) fn append_text(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotText> {
-    let text = std::str::from_utf8(bytes).map_err(|_| NotText)?;
+pub(crate) fn append_text(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotUtf8> {
+    let text = std::str::from_utf8(bytes).map_err(|_| NotUtf8)?;
     // Writing to a vector does not fail.
     let _ = serde_json::to_writer(out, text);
     Ok(())
 }
 
-fn append_key(out: &mut Vec<u8>, input: &Input) -> Result<(), NotText> {
+fn append_key(out: &mut Vec<u8>, input: &Input) -> Result<(), NotUtf8> {
     out.push(b'[');
     append_text(out, &input.bucket)?;
     out.push(b',');
@@ -161,7 +161,7 @@ fn append_key(out: &mut Vec<u8>, input: &Input) -> Result<(), NotText> {
     Ok(())
 }
 
-fn append_term(out: &mut Vec<u8>, term: &Term) -> Result<(), NotText> {
+fn append_term(out: &mut Vec<u8>, term: &Term) -> Result<(), NotUtf8> {
     match term {
         Term::Integer(integer) => {
             let _ = write!(out, "{integer}");
@@ -196,8 +196,8 @@ fn append_term(out: &mut Vec<u8>, term: &Term) -> Result<(), NotText> {
 fn append_list<T>(
     out: &mut Vec<u8>,
     parts: &[T],
-    append: impl Fn(&mut Vec<u8>, &T) -> Result<(), NotText>,
-) -> Result<(), NotText> {
+    append: impl Fn(&mut Vec<u8>, &T) -> Result<(), NotUtf8>,
+) -> Result<(), NotUtf8> {
     out.push(b'[');
     for (place, part) in parts.iter().enumerate() {
         if place > 0 {
@@ -210,7 +210,7 @@ fn append_list<T>(
 }
 
 /// Appends a tuple: as an object or a marker if it is one, else as a list, because JSON has no tuples.
-fn append_tuple(out: &mut Vec<u8>, term: &Term, parts: &[Term]) -> Result<(), NotText> {
+fn append_tuple(out: &mut Vec<u8>, term: &Term, parts: &[Term]) -> Result<(), NotUtf8> {
     if let Some(pairs) = members(term) {
         let pairs = pairs.iter().filter_map(|pair| match pair {
             Term::Tuple(parts) => match parts.as_slice() {
@@ -233,7 +233,7 @@ fn append_tuple(out: &mut Vec<u8>, term: &Term, parts: &[Term]) -> Result<(), No
 fn append_members<'t>(
     out: &mut Vec<u8>,
     pairs: impl Iterator<Item = (&'t Term, &'t Term)>,
-) -> Result<(), NotText> {
+) -> Result<(), NotUtf8> {
     out.push(b'{');
     for (place, (name, value)) in pairs.enumerate() {
         if place > 0 {
@@ -252,7 +252,7 @@ fn append_members<'t>(
 
 /// Appends `{"not_found": {"bucket": ..., "key": ..., "keydata": ...}}`, with the bucket type if it is not
 /// `default`.
-fn append_marker(out: &mut Vec<u8>, bucket: &Term, key: &Term, data: &Term) -> Result<(), NotText> {
+fn append_marker(out: &mut Vec<u8>, bucket: &Term, key: &Term, data: &Term) -> Result<(), NotUtf8> {
     out.extend_from_slice(b"{\"not_found\":{");
     let typed = match bucket {
         Term::Tuple(parts) => parts.as_slice(),
@@ -310,7 +310,7 @@ mod tests {
     fn bytes_that_are_no_text_are_refused() {
         let mut out = Vec::new();
         let datum = Datum::binary(Bytes::from_static(b"\xff"));
-        assert_eq!(append_json(&mut out, &datum), Err(NotText));
+        assert_eq!(append_json(&mut out, &datum), Err(NotUtf8));
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -42,7 +42,7 @@ struct Entry {
 
 /// Facts about a skipped item or field.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Passed {
+pub(super) struct SkippedItem {
     /// True if a write counts.
     pub(super) is_live: bool,
     /// Bit set of the actors of the writes, up to actor 63.
@@ -51,7 +51,7 @@ pub(super) struct Passed {
     pub(super) has_deferred: bool,
 }
 
-impl Passed {
+impl SkippedItem {
     pub(super) const fn add(&mut self, other: Self) {
         self.is_live |= other.is_live;
         self.used |= other.used;
@@ -76,7 +76,7 @@ impl State {
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         reader.actors()?;
         let is_everything_wanted = reader.actors.len() > ACTORS_MAX;
-        if !reader.pass_shell()? {
+        if !reader.skip_to_content()? {
             return Err(bad(&reader.cursor, "more than entries"));
         }
         let count_at = reader.cursor.at();
@@ -103,8 +103,8 @@ impl State {
             let after_name = reader.cursor.at();
             if !is_taken {
                 let passed = match kind {
-                    Some((kind, branch)) => reader.pass_field(kind, branch, 2)?,
-                    None => reader.pass_item::<()>()?,
+                    Some((kind, branch)) => reader.skip_field(kind, branch, 2)?,
+                    None => reader.skip_item::<()>()?,
                 };
                 is_taken = passed.has_deferred;
                 if !is_taken {

@@ -1,7 +1,7 @@
 //! Decoding of states. Memory is reserved for a few entries at a time, whatever counts the input
 //! claims.
 
-use super::excerpt::Passed;
+use super::excerpt::SkippedItem;
 use super::{
     HAS_DEFERRED, STATE_FORMAT_1, bad, read_end, read_field_kind, read_format, read_paged_kind,
     read_wide,
@@ -102,11 +102,11 @@ impl State {
         for _ in 0..reader.cursor.count()? {
             reader.cursor.counted_slice()?;
         }
-        reader.pass_shell()?;
+        reader.skip_to_content()?;
         let mut live_count = 0;
         for _ in 0..reader.cursor.count()? {
             let element = reader.cursor.counted_slice()?;
-            if reader.pass_item::<()>()?.is_live {
+            if reader.skip_item::<()>()?.is_live {
                 live_count += 1;
                 look(element);
             }
@@ -223,17 +223,17 @@ impl StateReader<'_> {
     }
 
     /// Skips the parts of a record before its content. Returns true if they are empty.
-    pub(super) fn pass_shell(&mut self) -> StoredResult<bool> {
+    pub(super) fn skip_to_content(&mut self) -> StoredResult<bool> {
         let is_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
-        let presence = self.pass_item::<()>()?;
+        let presence = self.skip_item::<()>()?;
         Ok(!is_deferred && !presence.is_live && !presence.has_deferred)
     }
 
     /// Skips an item.
-    pub(super) fn pass_item<P: ReadPayload>(&mut self) -> StoredResult<Passed> {
+    pub(super) fn skip_item<P: ReadPayload>(&mut self) -> StoredResult<SkippedItem> {
         let header = self.cursor.varint()?;
         let has_deferred = header & HAS_DEFERRED != 0;
-        let mut passed = Passed { is_live: header >> 1 > 0, used: 0, has_deferred };
+        let mut passed = SkippedItem { is_live: header >> 1 > 0, used: 0, has_deferred };
         for _ in 0..header >> 1 {
             let place = self.cursor.varint()?;
             passed.used |=
@@ -249,34 +249,34 @@ impl StateReader<'_> {
 
     /// Skips a field; `depth` is as for [`StateReader::field`]. The items of a branch are not
     /// counted.
-    pub(super) fn pass_field(
+    pub(super) fn skip_field(
         &mut self,
         kind: FieldKind,
         branch: Option<Datatype>,
         depth: usize,
-    ) -> StoredResult<Passed> {
+    ) -> StoredResult<SkippedItem> {
         let has_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
-        let mut passed = Passed { has_deferred, ..Passed::default() };
-        passed.add(self.pass_item::<()>()?);
+        let mut passed = SkippedItem { has_deferred, ..SkippedItem::default() };
+        passed.add(self.skip_item::<()>()?);
         if let Some(datatype) = branch {
             Branch::decode(datatype, &mut self.cursor)?;
             return Ok(passed);
         }
         match kind {
-            FieldKind::Counter => passed.add(self.pass_item::<Totals>()?),
-            FieldKind::Register => passed.add(self.pass_item::<Assigned>()?),
-            FieldKind::Flag => passed.add(self.pass_item::<()>()?),
+            FieldKind::Counter => passed.add(self.skip_item::<Totals>()?),
+            FieldKind::Register => passed.add(self.skip_item::<Assigned>()?),
+            FieldKind::Flag => passed.add(self.skip_item::<()>()?),
             FieldKind::Set => {
                 for _ in 0..self.cursor.count()? {
                     self.cursor.counted_slice()?;
-                    passed.add(self.pass_item::<()>()?);
+                    passed.add(self.skip_item::<()>()?);
                 }
             }
             FieldKind::Map => {
                 for _ in 0..self.cursor.count()? {
                     self.cursor.counted_slice()?;
                     let (kind, branch) = self.kind(depth)?;
-                    passed.add(self.pass_field(kind, branch, depth + 1)?);
+                    passed.add(self.skip_field(kind, branch, depth + 1)?);
                 }
             }
         }

@@ -143,7 +143,7 @@ pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, Remove
     }
     let mut cursor = Cursor::borrowing(body);
     let (entries, cloud) = decode_parts(&mut cursor).map_err(|bad| match bad {
-        StoredFormError::CutOff { .. } => cut_off(),
+        StoredFormError::Truncated { .. } => cut_off(),
         StoredFormError::UnknownFormat { .. } => garbage("another format"),
         StoredFormError::BadForm { what, .. } => garbage(what),
     })?;

@@ -115,7 +115,7 @@ impl Object {
         datatype: Option<Datatype>,
         written_by: Option<&Dot>,
     ) -> Result<bool, RiakDataTypeError> {
-        let is_one = |sibling: &Sibling| looks_like_riaks(sibling, datatype);
+        let is_one = |sibling: &Sibling| is_riak_form(sibling, datatype);
         if !self.siblings.iter().any(is_one) || self.has_data_type() {
             return Ok(false);
         }
@@ -126,21 +126,21 @@ impl Object {
             events.all.advance(dot);
             clock.add(dot);
         }
-        let mut adopted: Option<Adopted> = None;
+        let mut adopted: Option<ConvertedValue> = None;
         let mut places = Vec::new();
         for (place, sibling) in self.siblings.iter().enumerate().filter(|(_, one)| is_one(one)) {
             let value = RiakDataType::decode(&sibling.value)?;
             if !is_for(&value, datatype) {
                 continue;
             }
-            let read = Adopted::of(value, &events, sibling.life())?;
+            let read = ConvertedValue::of(value, &events, sibling.life())?;
             places.push(place);
             match &mut adopted {
                 None => adopted = Some(read),
                 Some(adopted) => adopted.merge(read),
             }
         }
-        let Some(Adopted { datatype, mut content, clock: seen, life }) = adopted else {
+        let Some(ConvertedValue { datatype, mut content, clock: seen, life }) = adopted else {
             return Ok(false);
         };
         clock.merge(&seen);
@@ -167,7 +167,7 @@ struct Events {
 }
 
 /// True if a sibling claims to be a data type of the bucket in Riak's form.
-fn looks_like_riaks(sibling: &Sibling, datatype: Option<Datatype>) -> bool {
+fn is_riak_form(sibling: &Sibling, datatype: Option<Datatype>) -> bool {
     let content_type = sibling.meta.content_type.as_deref();
     !sibling.deleted
         && !sibling.is_data_type()
@@ -199,14 +199,14 @@ fn is_for(value: &RiakDataType, datatype: Option<Datatype>) -> bool {
 }
 
 /// A value of Riak, converted to the content of a record.
-struct Adopted {
+struct ConvertedValue {
     datatype: Datatype,
     content: Content,
     clock: CausalClock,
     life: RecordTimes,
 }
 
-impl Adopted {
+impl ConvertedValue {
     fn of(
         value: RiakDataType,
         events: &Events,
@@ -307,7 +307,7 @@ fn clock(vector: &VersionVector) -> CausalClock {
 }
 
 /// The events of a Riak clock that a state has not seen.
-fn to_come(context: &VersionVector, seen: &CausalClock) -> EventSet {
+fn unseen_events(context: &VersionVector, seen: &CausalClock) -> EventSet {
     let mut events = EventSet::default();
     for entry in clock(context).vector().entries() {
         events.insert(&entry.actor, Run { first: 1, last: entry.counter });
@@ -347,12 +347,12 @@ fn set(value: RiakSet) -> (Content, CausalClock) {
         elements.entry(element).or_default().0.extend(live);
     }
     for (context, removed) in value.deferred {
-        let to_come = to_come(&context, &seen);
-        if to_come.is_empty() {
+        let unseen_events = unseen_events(&context, &seen);
+        if unseen_events.is_empty() {
             continue;
         }
         for element in removed {
-            elements.entry(element).or_default().1.merge(&to_come);
+            elements.entry(element).or_default().1.merge(&unseen_events);
         }
     }
     let items = elements.into_iter().map(|(element, (live, late))| (element, item(live, late)));
@@ -372,13 +372,13 @@ fn map(value: RiakMap, depth: usize) -> Result<(Content, CausalClock), RiakDataT
         fields.insert(name, field);
     }
     for (context, removed) in value.deferred {
-        let to_come = to_come(&context, &seen);
-        if to_come.is_empty() {
+        let unseen_events = unseen_events(&context, &seen);
+        if unseen_events.is_empty() {
             continue;
         }
         for name in removed {
             let empty = MapField::empty(Content::empty(name.kind));
-            fields.entry(name).or_insert(empty).deferred.merge(&to_come);
+            fields.entry(name).or_insert(empty).deferred.merge(&unseen_events);
         }
     }
     fields.retain(|_, field| !field.is_void());
@@ -430,7 +430,7 @@ fn embedded(
         RiakEmbedded::Flag { clock: seen, dots, deferred } => {
             let seen = clock(&seen);
             let mut late = EventSet::default();
-            deferred.iter().for_each(|context| late.merge(&to_come(context, &seen)));
+            deferred.iter().for_each(|context| late.merge(&unseen_events(context, &seen)));
             (Content::Flag(item(events(&dots), late)), seen)
         }
         RiakEmbedded::Set(value) => set(value),

@@ -1,8 +1,8 @@
 //! Items of some pages, as a state.
 
 use super::branch::Branch;
-use super::open::{KnownPage, OpenBranch, Opened, Opening, less_than_known};
-use super::written::Closing;
+use super::open::{OpenBranch, OpenSelection, OpenedBranches, ReadPage, missing_items_error};
+use super::written::BranchCloser;
 use super::{ItemHash, PageRange, Pages, Region, Root, WantedItems};
 use crate::data_type::content::Content;
 use crate::data_type::{FieldName, State};
@@ -18,7 +18,7 @@ pub struct Loaded {
     root: Root,
     state: State,
     open: OpenBranch,
-    fields: BTreeMap<FieldName, Opened>,
+    fields: BTreeMap<FieldName, OpenedBranches>,
 }
 
 impl Loaded {
@@ -57,7 +57,7 @@ impl Loaded {
         let mut loaded = Self::of_root(root);
         let content = &mut loaded.state.record.content;
         loaded.open.read_items(0, wanted.hashes(), content, pages)?;
-        content.open_fields(0, Opening::Some(wanted), 1, pages, &mut loaded.fields)?;
+        content.open_fields(0, OpenSelection::Some(wanted), 1, pages, &mut loaded.fields)?;
         Ok(loaded.settled())
     }
 
@@ -74,7 +74,7 @@ impl Loaded {
         let mut loaded = Self::of_root(root);
         let content = &mut loaded.state.record.content;
         loaded.open.read_ranges(0, region.ranges(), content, pages)?;
-        content.open_fields(0, Opening::Region(region), 1, pages, &mut loaded.fields)?;
+        content.open_fields(0, OpenSelection::Region(region), 1, pages, &mut loaded.fields)?;
         Ok(loaded.settled())
     }
 
@@ -88,7 +88,7 @@ impl Loaded {
         let loaded = Self::read_pages(root, &all, |_| true, pages)?;
         match loaded.is_whole() {
             true => Ok(loaded),
-            false => Err(less_than_known().into()),
+            false => Err(missing_items_error().into()),
         }
     }
 
@@ -110,7 +110,7 @@ impl Loaded {
             if !is_opened(hash) {
                 continue;
             }
-            let opened = field.content.open(hash.0, Opening::All, 2, pages)?;
+            let opened = field.content.open(hash.0, OpenSelection::All, 2, pages)?;
             if !opened.is_nothing() {
                 self.fields.insert(name.clone(), opened);
             }
@@ -134,7 +134,7 @@ impl Loaded {
         assert!(state.record.content.has_items(), "{:?} has no items", state.datatype());
         let root = Root::empty(state.datatype());
         let mut open = OpenBranch::new(Branch::empty(state.datatype(), 0));
-        open.known.insert(ItemHash(0), KnownPage::Absent);
+        open.known.insert(ItemHash(0), ReadPage::Absent);
         Self { root, state, open, fields: BTreeMap::new() }
     }
 
@@ -173,7 +173,7 @@ impl Loaded {
         let mut record = state.record;
         let content = std::mem::replace(&mut record.content, Content::of_record(datatype));
         let shell = State::from_record(datatype, record);
-        let mut closing = Closing { pages, last_branch: root.last_branch };
+        let mut closing = BranchCloser { pages, last_branch: root.last_branch };
         let trunk = closing.close_record(content, open, fields)?;
         // Without a branch, the record has no pages of branches.
         let last_branch = if trunk.inner_bytes > 0 { closing.last_branch } else { 0 };

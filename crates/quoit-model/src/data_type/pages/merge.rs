@@ -6,9 +6,9 @@
 //! enclosing map.
 
 use super::branch::Branch;
-use super::open::{OpenBranch, Opening, less_than_known};
+use super::open::{OpenBranch, OpenSelection, missing_items_error};
 use super::source::Source;
-use super::written::Closing;
+use super::written::BranchCloser;
 use super::{ItemHash, PagedObject, Pages, Root};
 use crate::clock::{Dot, VersionVector};
 use crate::data_type::content::{Content, MapField};
@@ -46,14 +46,14 @@ pub enum PagesMerged {
 }
 
 /// A copy, separated from its state.
-struct Split {
+struct SplitCopy {
     /// The object without its state.
     rest: Object,
     clock: CausalClock,
     life: Option<RecordTimes>,
 }
 
-impl Split {
+impl SplitCopy {
     /// Separates a copy; returns `None` if its events can't be read.
     fn of(object: &Object) -> Option<Self> {
         let clock = object.causal_clock().ok()?;
@@ -89,7 +89,8 @@ impl PagedObject {
         if is_behind && !is_divided {
             return Ok(PagesMerged::Other);
         }
-        let (Some(ours), Some(theirs)) = (Split::of(self.object()), Split::of(object)) else {
+        let (Some(ours), Some(theirs)) = (SplitCopy::of(self.object()), SplitCopy::of(object))
+        else {
             return Ok(PagesMerged::NeedsWhole);
         };
         let datatype = self.root().datatype();
@@ -130,7 +131,7 @@ impl PagedObject {
         policy: WritePolicy,
         pages: &mut P,
     ) -> Result<PagesMerged, P::Error> {
-        let Some(Split { rest, mut clock, life }) = Split::of(self.object()) else {
+        let Some(SplitCopy { rest, mut clock, life }) = SplitCopy::of(self.object()) else {
             return Ok(PagesMerged::NeedsWhole);
         };
         let seen = CausalClock::from(context.clone());
@@ -242,7 +243,7 @@ impl Root {
 
 /// Merge of another copy's state into a copy in pages.
 struct Merging<'m, 'o, P: Pages> {
-    closing: Closing<'m, P>,
+    closing: BranchCloser<'m, P>,
     /// Events that this copy had seen; `other_clock` has those of the other copy, `joined` those of
     /// both.
     clock: CausalClock,
@@ -262,7 +263,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
     ) -> Self {
         let mut joined = clock.clone();
         joined.merge(other_clock);
-        let closing = Closing { pages, last_branch: paged.root().last_branch };
+        let closing = BranchCloser { pages, last_branch: paged.root().last_branch };
         let (clock, other_clock) = (clock.clone(), other_clock.clone());
         Self { closing, clock, other_clock, joined, others }
     }
@@ -373,7 +374,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
             items => {
                 *own = items;
                 if let Some(others) = self.others.as_deref_mut() {
-                    other.open(seed, Opening::All, depth, others)?;
+                    other.open(seed, OpenSelection::All, depth, others)?;
                 }
                 return self.content(own, other, undone, seed, depth);
             }
@@ -409,7 +410,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         if unread.counts_nothing() && source.is_read() {
             Ok(branch)
         } else {
-            Err(less_than_known().into())
+            Err(missing_items_error().into())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Objects whose state is in pages.
 
-use super::open::Opening;
+use super::open::OpenSelection;
 use super::{ItemHash, Loaded, PageName, Pages, Root};
 use crate::cursor::{Cursor, put_varint};
 use crate::data_type::content::Content;
@@ -359,7 +359,7 @@ fn each_live<P: Pages + ?Sized>(
     };
     for (name, mut field) in fields {
         if field.is_live() {
-            field.content.open(ItemHash::of_field(&name).0, Opening::All, 2, pages)?;
+            field.content.open(ItemHash::of_field(&name).0, OpenSelection::All, 2, pages)?;
             look(ShownItem::Field(&name, &value_of(&field.content)));
             live_count += 1;
         }

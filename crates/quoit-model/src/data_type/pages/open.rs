@@ -2,7 +2,7 @@
 
 use super::branch::Branch;
 use super::ranges::pages_of;
-use super::wanted::Within;
+use super::wanted::WantedContent;
 use super::{HashRange, ItemHash, PageRange, Pages, Region, WantedItems};
 use crate::data_type::codec::Excerpt;
 use crate::data_type::content::Content;
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// Pages that were read, by their lowest hash.
-pub(super) type Known = BTreeMap<ItemHash, KnownPage>;
+pub(super) type Known = BTreeMap<ItemHash, ReadPage>;
 
 /// A page, as far as it was read.
 #[derive(Clone, Debug)]
-pub(super) enum KnownPage {
+pub(super) enum ReadPage {
     /// The page does not exist.
     Absent,
     /// The whole page was read; this is its stored form.
@@ -25,7 +25,7 @@ pub(super) enum KnownPage {
     Part(Excerpt),
 }
 
-impl KnownPage {
+impl ReadPage {
     pub(super) const fn stored(&self) -> Option<&Bytes> {
         match self {
             Self::Absent => None,
@@ -45,14 +45,14 @@ pub(super) struct OpenBranch {
 
 /// Branches in a content that were opened.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Opened {
+pub(super) struct OpenedBranches {
     /// The content itself, if it was a branch.
     pub(super) branch: Option<OpenBranch>,
     /// Branches in its fields.
     pub(super) fields: BTreeMap<FieldName, Self>,
 }
 
-impl Opened {
+impl OpenedBranches {
     /// True if nothing had to be opened.
     pub(super) fn is_nothing(&self) -> bool {
         self.branch.is_none() && self.fields.is_empty()
@@ -61,7 +61,7 @@ impl Opened {
 
 /// Selection of the branches and items to open.
 #[derive(Clone, Copy)]
-pub(super) enum Opening<'w> {
+pub(super) enum OpenSelection<'w> {
     /// All.
     All,
     /// The branches with deferred events.
@@ -72,7 +72,7 @@ pub(super) enum Opening<'w> {
     Region(&'w Region),
 }
 
-impl<'w> Opening<'w> {
+impl<'w> OpenSelection<'w> {
     /// The selection within a field; `None` if nothing in it is selected.
     fn within(self, name: &FieldName, field: ItemHash) -> Option<Self> {
         match self {
@@ -83,8 +83,8 @@ impl<'w> Opening<'w> {
                 None => Some(Self::All),
             },
             Self::Some(wanted) => match wanted.within(field)? {
-                Within::All => Some(Self::All),
-                Within::Some(wanted) => Some(Self::Some(wanted)),
+                WantedContent::All => Some(Self::All),
+                WantedContent::Some(wanted) => Some(Self::Some(wanted)),
             },
         }
     }
@@ -109,11 +109,11 @@ impl OpenBranch {
             if let Entry::Vacant(place) = self.known.entry(range.first()) {
                 match self.branch.take_items(seed, range, items, pages)? {
                     Some((content, excerpt)) => {
-                        place.insert(KnownPage::Part(excerpt));
+                        place.insert(ReadPage::Part(excerpt));
                         into.append(content);
                     }
                     None => {
-                        place.insert(KnownPage::Absent);
+                        place.insert(ReadPage::Absent);
                     }
                 }
             }
@@ -146,10 +146,10 @@ impl OpenBranch {
     ) -> Result<Option<Content>, P::Error> {
         let Entry::Vacant(place) = self.known.entry(range.first()) else { return Ok(None) };
         let Some((content, stored)) = self.branch.take_page(seed, range, pages)? else {
-            place.insert(KnownPage::Absent);
+            place.insert(ReadPage::Absent);
             return Ok(None);
         };
-        place.insert(KnownPage::Whole(stored));
+        place.insert(ReadPage::Whole(stored));
         Ok(Some(content))
     }
 }
@@ -159,31 +159,31 @@ impl Content {
     pub(super) fn open<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
-        opening: Opening<'_>,
+        opening: OpenSelection<'_>,
         depth: usize,
         pages: &mut P,
-    ) -> Result<Opened, P::Error> {
-        let mut opened = Opened::default();
+    ) -> Result<OpenedBranches, P::Error> {
+        let mut opened = OpenedBranches::default();
         if depth > MAP_DEPTH_MAX + 1 {
             return Err(StoredFormError::BadForm { what: "maps nested too deeply", at: 0 }.into());
         }
         if let Self::Branch(branch) = self {
-            if matches!(opening, Opening::Waiting) && branch.waiting_count == 0 {
+            if matches!(opening, OpenSelection::Waiting) && branch.waiting_count == 0 {
                 return Ok(opened);
             }
             let mut open = OpenBranch::new((**branch).clone());
             let mut items = branch.empty_like();
             match opening {
-                Opening::Some(wanted) => {
+                OpenSelection::Some(wanted) => {
                     open.read_items(seed, wanted.hashes(), &mut items, pages)?;
                 }
-                Opening::Region(region) => {
+                OpenSelection::Region(region) => {
                     open.read_ranges(seed, region.ranges(), &mut items, pages)?;
                 }
-                Opening::All | Opening::Waiting => {
+                OpenSelection::All | OpenSelection::Waiting => {
                     open.read_ranges(seed, &[HashRange::ALL], &mut items, pages)?;
                     if !open.branch.counts_nothing() {
-                        return Err(less_than_known().into());
+                        return Err(missing_items_error().into());
                     }
                 }
             }
@@ -198,10 +198,10 @@ impl Content {
     pub(super) fn open_fields<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
-        opening: Opening<'_>,
+        opening: OpenSelection<'_>,
         depth: usize,
         pages: &mut P,
-        opened: &mut BTreeMap<FieldName, Opened>,
+        opened: &mut BTreeMap<FieldName, OpenedBranches>,
     ) -> Result<(), P::Error> {
         let Self::Map(fields) = self else { return Ok(()) };
         for (name, field) in fields {
@@ -219,6 +219,6 @@ impl Content {
     }
 }
 
-pub(super) const fn less_than_known() -> StoredFormError {
+pub(super) const fn missing_items_error() -> StoredFormError {
     StoredFormError::BadForm { what: "less than its root knows of", at: 0 }
 }

@@ -1,7 +1,7 @@
 //! Reads of parts of records, and of sets and maps in their fields.
 
 use super::branch::Branch;
-use super::open::{OpenBranch, Opening};
+use super::open::{OpenBranch, OpenSelection};
 use super::{ItemHash, PagedObject, Pages};
 use crate::data_type::content::Content;
 use crate::data_type::query::datatype_of;
@@ -44,7 +44,7 @@ impl PagedObject {
         };
         field.content = content.wanted(seed, wanted, &mut last);
         // A read of a field reads its whole content.
-        let (opening, mut opened) = (Opening::All, BTreeMap::new());
+        let (opening, mut opened) = (OpenSelection::All, BTreeMap::new());
         field.content.open_fields(seed, opening, path.len() + 1, pages, &mut opened)?;
         Ok(Some(ItemRange { state: State::from_record(datatype, field), last, size }))
     }

@@ -15,7 +15,7 @@
 //! Nothing is merged then, and the comparison begins again.
 
 use super::object::{PagedObject, replace_root};
-use super::region::Splitting;
+use super::region::CopySplitter;
 use super::{ItemHash, Loaded, PageRange, PageTable, Pages, Region};
 use crate::data_type::content::Content;
 use crate::data_type::{CausalClock, State, StoredFormError};
@@ -254,7 +254,7 @@ impl PagedObject {
         let (mut items, mut rest) = (trunk.empty_like(), 0u64);
         for page in trunk.table.pages() {
             let Some((content, _)) = trunk.take_page(0, page, pages)? else { continue };
-            let mut splitting = Splitting { pages: &mut *pages, clock, wants_items };
+            let mut splitting = CopySplitter { pages: &mut *pages, clock, wants_items };
             let (some, others) = splitting.split(content, 0, region, 1)?;
             rest = rest.wrapping_add(others);
             if wants_items {

@@ -1,7 +1,7 @@
 //! Regions: selections of a record's items in which two copies are made equal. A region is a set of
 //! ranges of hashes, and may select ranges within fields.
 
-use super::open::{OpenBranch, Opening};
+use super::open::{OpenBranch, OpenSelection};
 use super::ranges::{HashRange, RangeFigures, pages_of, place_of};
 use super::{ItemHash, PagedObject, Pages};
 use crate::data_type::content::{Content, MapField};
@@ -137,7 +137,7 @@ impl MapField {
 }
 
 /// Divides a copy into the items of a region and the sum of the digests of all other items.
-pub(super) struct Splitting<'p, P: ?Sized> {
+pub(super) struct CopySplitter<'p, P: ?Sized> {
     pub(super) pages: &'p mut P,
     /// The copy's clock.
     pub(super) clock: &'p CausalClock,
@@ -145,7 +145,7 @@ pub(super) struct Splitting<'p, P: ?Sized> {
     pub(super) wants_items: bool,
 }
 
-impl<P: Pages + ?Sized> Splitting<'_, P> {
+impl<P: Pages + ?Sized> CopySplitter<'_, P> {
     /// Returns the items of the region, if they are wanted, and the sum of the digests of all
     /// others.
     pub(super) fn split(
@@ -196,13 +196,19 @@ impl<P: Pages + ?Sized> Splitting<'_, P> {
                 rest_of_parts = rest_of_parts.wrapping_add(rest);
                 field.content = items;
             } else if self.wants_items {
-                field.content.open(hash.0, Opening::All, depth + 1, self.pages)?;
+                field.content.open(hash.0, OpenSelection::All, depth + 1, self.pages)?;
             }
             if !field.is_void() {
                 sent.insert(name, field);
             }
         }
-        content.open_fields(seed, Opening::Waiting, depth, self.pages, &mut BTreeMap::new())?;
+        content.open_fields(
+            seed,
+            OpenSelection::Waiting,
+            depth,
+            self.pages,
+            &mut BTreeMap::new(),
+        )?;
         let rest = content.digest_of_all(self.clock, seed).wrapping_add(rest_of_parts);
         Ok((Content::Map(sent), rest))
     }
@@ -274,7 +280,7 @@ impl PagedObject {
         let clock = self.causal_clock()?;
         let mut figures = vec![RangeFigures::default(); ranges.len()];
         let item_count = self.each_page_in(path, ranges, pages, |content, seed, pages| {
-            content.open_fields(seed, Opening::Waiting, 1, pages, &mut BTreeMap::new())?;
+            content.open_fields(seed, OpenSelection::Waiting, 1, pages, &mut BTreeMap::new())?;
             content.each_item_digest(&clock, seed, |hash, digest, is_live| {
                 if let Some(figures) =
                     place_of(ranges, hash).and_then(|place| figures.get_mut(place))

@@ -1,7 +1,7 @@
 //! Walks through the pages of a record one after another, for sending or receiving them.
 
 use super::branch::Branch;
-use super::open::less_than_known;
+use super::open::missing_items_error;
 use super::{ItemHash, PageName, PageRange, PagedObject, Pages};
 use crate::data_type::content::Content;
 use crate::data_type::{MAP_DEPTH_MAX, State, StoredFormError};
@@ -18,19 +18,19 @@ const EMPTY_PAGE_COUNT: u64 = 64;
 /// not notice that, except as described at [`PageWalk::next_page`].
 #[derive(Clone, Debug)]
 pub struct PageWalk {
-    left: Vec<Left>,
+    left: Vec<RemainingPages>,
 }
 
 /// The remaining pages of a branch.
 #[derive(Clone, Debug)]
-struct Left {
+struct RemainingPages {
     branch: Branch,
     next: Option<PageRange>,
     /// Depth of the items if they are fields; 1 for a record.
     depth: usize,
 }
 
-impl Left {
+impl RemainingPages {
     fn all_of(branch: Branch, depth: usize) -> Self {
         let next = branch.table.pages().next();
         Self { branch, next, depth }
@@ -41,7 +41,7 @@ impl PageWalk {
     /// Starts a walk through the pages of a record.
     #[must_use]
     pub fn new(paged: &PagedObject) -> Self {
-        Self { left: vec![Left::all_of(paged.root().trunk.clone(), 1)] }
+        Self { left: vec![RemainingPages::all_of(paged.root().trunk.clone(), 1)] }
     }
 
     /// Reads the next page that exists; returns `None` after the last one.
@@ -65,7 +65,9 @@ impl PageWalk {
             if left.branch.inner_bytes > 0 && left.depth <= MAP_DEPTH_MAX {
                 let mut branches = Vec::new();
                 State::decode_page(&stored)?.record.content.take_branches(&mut branches);
-                self.left.extend(branches.into_iter().map(|branch| Left::all_of(branch, depth)));
+                self.left.extend(
+                    branches.into_iter().map(|branch| RemainingPages::all_of(branch, depth)),
+                );
             }
             return Ok(Some((name, stored)));
         }
@@ -104,7 +106,7 @@ fn check_branch<P: Pages + ?Sized>(
             check_fields(content, seed, depth, pages)?;
         }
     }
-    if branch.counts_nothing() { Ok(()) } else { Err(less_than_known().into()) }
+    if branch.counts_nothing() { Ok(()) } else { Err(missing_items_error().into()) }
 }
 
 fn check_fields<P: Pages + ?Sized>(

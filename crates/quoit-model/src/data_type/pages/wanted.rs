@@ -12,12 +12,12 @@ pub struct WantedItems {
     /// Sorted hashes of all items, fields included.
     items: Vec<ItemHash>,
     /// Fields of which the content is wanted, too.
-    fields: BTreeMap<ItemHash, Within>,
+    fields: BTreeMap<ItemHash, WantedContent>,
 }
 
 /// Part of a field that is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Within {
+pub(super) enum WantedContent {
     /// The whole content.
     All,
     /// Some of its elements or fields.
@@ -39,7 +39,7 @@ impl WantedItems {
     }
 
     /// The part of a field that is wanted; `None` if its content is not.
-    pub(super) fn within(&self, field: ItemHash) -> Option<&Within> {
+    pub(super) fn within(&self, field: ItemHash) -> Option<&WantedContent> {
         self.fields.get(&field)
     }
 
@@ -48,14 +48,14 @@ impl WantedItems {
         self.items.sort_unstable();
         self.items.dedup();
         for within in self.fields.values_mut() {
-            if let Within::Some(wanted) = within {
+            if let WantedContent::Some(wanted) = within {
                 wanted.sort();
             }
         }
     }
 
     /// Adds an item. The hashes stay unsorted, since a field may be added many times.
-    fn add(&mut self, field: ItemHash, within: Option<Within>) {
+    fn add(&mut self, field: ItemHash, within: Option<WantedContent>) {
         self.items.push(field);
         let Some(within) = within else { return };
         match self.fields.entry(field) {
@@ -70,7 +70,7 @@ impl WantedItems {
     fn of_operation(map: &MapOperation, seed: u64) -> Self {
         let mut wanted = Self::default();
         for name in &map.removes {
-            wanted.add(ItemHash::of_field_in(name, seed), Some(Within::All));
+            wanted.add(ItemHash::of_field_in(name, seed), Some(WantedContent::All));
         }
         for update in &map.updates {
             let field = ItemHash::of_field_in(&update.field(), seed);
@@ -78,9 +78,11 @@ impl WantedItems {
                 FieldOperation::Set(changes) => {
                     let elements = changes.iter().map(SetChange::element);
                     let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
-                    Some(Within::Some(Self { items: items.collect(), ..Self::default() }))
+                    Some(WantedContent::Some(Self { items: items.collect(), ..Self::default() }))
                 }
-                FieldOperation::Map(map) => Some(Within::Some(Self::of_operation(map, field.0))),
+                FieldOperation::Map(map) => {
+                    Some(WantedContent::Some(Self::of_operation(map, field.0)))
+                }
                 FieldOperation::Counter(_)
                 | FieldOperation::Register(_)
                 | FieldOperation::Flag(_) => None,
@@ -97,14 +99,14 @@ impl WantedItems {
             let field = ItemHash::of_field_in(name, seed);
             // The undone writes may be anywhere in the field.
             let within = match &change.content {
-                _ if !change.undone.is_empty() => Some(Within::All),
+                _ if !change.undone.is_empty() => Some(WantedContent::All),
                 ContentChange::Set(changes) => {
                     let elements = changes.keys();
                     let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
-                    Some(Within::Some(Self { items: items.collect(), ..Self::default() }))
+                    Some(WantedContent::Some(Self { items: items.collect(), ..Self::default() }))
                 }
                 ContentChange::Map(changes) => {
-                    Some(Within::Some(Self::of_changes(changes, field.0)))
+                    Some(WantedContent::Some(Self::of_changes(changes, field.0)))
                 }
                 ContentChange::Counter(_)
                 | ContentChange::Register(_)
@@ -117,7 +119,7 @@ impl WantedItems {
     }
 }
 
-impl Within {
+impl WantedContent {
     /// Adds the items of `other`, unsorted. The cost depends on `other` alone.
     fn join(&mut self, other: Self) {
         match (&mut *self, other) {

@@ -2,7 +2,7 @@
 //! branches.
 
 use super::branch::{Branch, Figures, encode_page};
-use super::open::{Known, KnownPage, OpenBranch, Opened};
+use super::open::{Known, OpenBranch, OpenedBranches, ReadPage};
 use super::{ItemHash, PageRange, Pages};
 use crate::data_type::content::{Content, MapField};
 use crate::data_type::item::Item;
@@ -37,22 +37,22 @@ const BRANCH_FIGURES_BYTES: usize = 24;
 const CHECKED_PAGE_COUNT_MAX: usize = 4;
 
 /// Closes the branches of a record that were opened.
-pub(super) struct Closing<'p, P: ?Sized> {
+pub(super) struct BranchCloser<'p, P: ?Sized> {
     pub(super) pages: &'p mut P,
     /// Highest number of a branch of the record.
     pub(super) last_branch: u64,
 }
 
-impl<P: Pages + ?Sized> Closing<'_, P> {
+impl<P: Pages + ?Sized> BranchCloser<'_, P> {
     /// Puts the items of a record back into its pages. Returns the figures of all items.
     pub(super) fn close_record(
         &mut self,
         mut content: Content,
         open: OpenBranch,
-        fields: BTreeMap<FieldName, Opened>,
+        fields: BTreeMap<FieldName, OpenedBranches>,
     ) -> Result<Branch, P::Error> {
         self.close_fields(&mut content, 0, fields)?;
-        let mut written = Written::put_back(open, 0, content)?;
+        let mut written = PagesToWrite::put_back(open, 0, content)?;
         written.fit(self.pages)?;
         written.store(self.pages)
     }
@@ -62,7 +62,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         &mut self,
         content: &mut Content,
         seed: u64,
-        opened: BTreeMap<FieldName, Opened>,
+        opened: BTreeMap<FieldName, OpenedBranches>,
     ) -> Result<(), P::Error> {
         let Content::Map(fields) = content else { return Ok(()) };
         for (name, opened) in opened {
@@ -92,7 +92,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         open: OpenBranch,
         seed: u64,
     ) -> Result<Content, P::Error> {
-        let mut written = Written::put_back(open, seed, items)?;
+        let mut written = PagesToWrite::put_back(open, seed, items)?;
         if written.all_bytes() < BRANCH_BYTES_MIN {
             let content = written.take_all(self.pages)?;
             written.store(self.pages)?;
@@ -126,8 +126,8 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         let datatype = if matches!(items, Content::Map(_)) { Datatype::Map } else { Datatype::Set };
         self.last_branch += 1;
         let mut open = OpenBranch::new(Branch::empty(datatype, self.last_branch));
-        open.known.insert(ItemHash(0), KnownPage::Absent);
-        let mut written = Written::put_back(open, seed, items)?;
+        open.known.insert(ItemHash(0), ReadPage::Absent);
+        let mut written = PagesToWrite::put_back(open, seed, items)?;
         written.fit(self.pages)?;
         written.store(self.pages)
     }
@@ -140,7 +140,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         seed: u64,
     ) -> Result<Branch, P::Error> {
         self.close_fields(&mut items, seed, BTreeMap::new())?;
-        Written::put_back(open, seed, items)?.store(self.pages)
+        PagesToWrite::put_back(open, seed, items)?.store(self.pages)
     }
 
     /// Splits pages until the branch has at least `page_count`.
@@ -151,7 +151,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         seed: u64,
     ) -> Result<Branch, P::Error> {
         while branch.table.page_count() < page_count {
-            let mut written = Written::of_none(branch, seed)?;
+            let mut written = PagesToWrite::of_none(branch, seed)?;
             for _ in 0..FITTED_AT_ONCE {
                 if !written.split(self.pages)? {
                     break;
@@ -170,13 +170,13 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         seed: u64,
     ) -> Result<Content, P::Error> {
         if branch.number > 0 && branch.all_bytes() < BRANCH_BYTES_MIN {
-            let mut written = Written::of_none(branch, seed)?;
+            let mut written = PagesToWrite::of_none(branch, seed)?;
             let content = written.take_all(self.pages)?;
             written.store(self.pages)?;
             return Ok(content);
         }
         loop {
-            let mut written = Written::of_none(branch, seed)?;
+            let mut written = PagesToWrite::of_none(branch, seed)?;
             let fits = written.fit_some(FITTED_AT_ONCE, self.pages)?;
             branch = written.store(self.pages)?;
             if fits {
@@ -253,7 +253,7 @@ impl Page {
 }
 
 /// Pages of a branch that will be written.
-struct Written {
+struct PagesToWrite {
     /// Figures of the items that are in none of these pages.
     branch: Branch,
     seed: u64,
@@ -264,7 +264,7 @@ struct Written {
     known: Known,
 }
 
-impl Written {
+impl PagesToWrite {
     /// Starts without any pages.
     fn of_none(branch: Branch, seed: u64) -> Result<Self, StoredFormError> {
         let none = branch.empty_like();
@@ -278,7 +278,7 @@ impl Written {
         let table = written.branch.table;
         let mut parts = content.divide(seed, |item| table.page_of(item).first());
         for (first, known) in &mut written.known {
-            let KnownPage::Part(excerpt) = known else { continue };
+            let ReadPage::Part(excerpt) = known else { continue };
             let content = parts.remove(first).unwrap_or_else(|| written.branch.empty_like());
             if excerpt.left_count() + content.item_count() > 0 {
                 let page = match excerpt.put_back(&content) {
@@ -293,7 +293,7 @@ impl Written {
                 written.size_bytes += page.encoded.len() as u64;
                 written.pages.insert(*first, page);
             }
-            *known = KnownPage::Whole(excerpt.stored().clone());
+            *known = ReadPage::Whole(excerpt.stored().clone());
         }
         // The other items of a page that was not read would be lost.
         debug_assert!(
@@ -313,7 +313,7 @@ impl Written {
     fn insert(&mut self, parts: BTreeMap<ItemHash, Content>) {
         for (first, content) in parts {
             let page = Page::of(self.branch.datatype, content);
-            self.known.entry(first).or_insert(KnownPage::Absent);
+            self.known.entry(first).or_insert(ReadPage::Absent);
             self.size_bytes += page.encoded.len() as u64;
             let before = self.pages.insert(first, page);
             debug_assert!(before.is_none(), "items are divided among pages that are still empty");
@@ -342,11 +342,11 @@ impl Written {
                 Entry::Occupied(_) => None,
                 Entry::Vacant(place) => match self.branch.take_page(self.seed, range, pages)? {
                     Some((content, stored)) => {
-                        place.insert(KnownPage::Whole(stored));
+                        place.insert(ReadPage::Whole(stored));
                         Some(content)
                     }
                     None => {
-                        place.insert(KnownPage::Absent);
+                        place.insert(ReadPage::Absent);
                         None
                     }
                 },
@@ -381,7 +381,7 @@ impl Written {
         self.fit_some(usize::MAX, pages).map(|_| ())
     }
 
-    /// As [`Written::fit`], for at most `count_max` pages. Returns true if all pages have the right
+    /// As [`PagesToWrite::fit`], for at most `count_max` pages. Returns true if all pages have the right
     /// size now.
     fn fit_some<P: Pages + ?Sized>(
         &mut self,
@@ -454,7 +454,7 @@ impl Written {
         self.branch.page_bytes = self.page_bytes();
         for (first, page) in &self.pages {
             self.branch.add(&Figures::of(&page.content, self.seed));
-            let stored = self.known.get(first).and_then(KnownPage::stored);
+            let stored = self.known.get(first).and_then(ReadPage::stored);
             if stored.is_none_or(|stored| **stored != *page.encoded) {
                 pages.write(self.branch.name_of(*first), Some(&page.encoded))?;
             }

@@ -1,5 +1,5 @@
 use super::{first, members, node, ring};
-use crate::hash::{Partition, Placement};
+use crate::hash::{Partition, PlacementHash};
 use crate::layout::Layout;
 
 #[test]
@@ -41,7 +41,7 @@ fn votes_of_all_nodes_are_as_many_as_positions() {
 #[test]
 fn a_preference_list_wraps_around_the_ring_and_names_the_primaries_of_the_record() {
     let layout = first(&members(0..5), ring(8));
-    let last = Placement(u64::MAX);
+    let last = PlacementHash(u64::MAX);
     let list: Vec<_> = layout.preflist(last, 3).collect();
     let partitions: Vec<u16> = list.iter().map(|(partition, _)| partition.0).collect();
     assert_eq!(partitions, [7, 0, 1]);

@@ -1,6 +1,6 @@
 //! `transfers`, `transfer-limit`, `transfer-rate` and `handoff`.
 
-use super::words::{bar, rule};
+use super::member_table::{bar, rule};
 use super::{Api, done, of_node, plain, print};
 use crate::admin::status::reap_record_lines;
 use quoit_cli::columns::columns;

@@ -2,21 +2,21 @@
 
 mod handoff;
 mod links;
-mod looks;
+mod member_table;
 mod plan;
 mod recover;
 mod restore;
+mod status_pages;
 mod unstaged;
-mod words;
 
 pub(super) use handoff::{
     HandoffCommand, LimitArgs, handoff, transfer_limit, transfer_rate, transfers,
 };
-pub(super) use looks::{
+pub(super) use member_table::bar;
+pub(super) use status_pages::{
     WaitArgs, member_status, ring_ready, ring_status, services, wait_for_service,
 };
 pub(super) use unstaged::{UnstagedArgs, force_remove, join, leave};
-pub(super) use words::bar;
 
 use super::{Api, done, plain, print, segment};
 use anyhow::Result;
@@ -118,13 +118,13 @@ pub(crate) fn cluster(api: &Api, command: &ClusterCommand, format: Format) -> Re
         C::Plan => return plan::show(api, format),
         C::Commit => return plan::commit(api, format),
         C::Clear => return plan::clear(api, format),
-        C::Status => return looks::cluster_status(api, format),
-        C::Partitions { node } => return looks::partitions(api, node.as_deref(), format),
-        C::Partition { partition } => return looks::partition(api, partition, format),
+        C::Status => return status_pages::cluster_status(api, format),
+        C::Partitions { node } => return status_pages::partitions(api, node.as_deref(), format),
+        C::Partition { partition } => return status_pages::partition(api, partition, format),
         C::Recover(args) => return recover::recover(args, format),
         C::Restore(args) => return restore::restore_node(args, format),
         C::PartitionCount { node } => {
-            return looks::partition_count(api, node.as_deref(), format);
+            return status_pages::partition_count(api, node.as_deref(), format);
         }
         C::Join { node, token } => {
             ("join", json!({ "address": address(node), "token": token.read()? }))

@@ -1,6 +1,6 @@
 //! `cluster plan`, `commit` and `clear`.
 
-use super::words::{bar, membership, rule};
+use super::member_table::{bar, membership, rule};
 use crate::admin::{Answer, Api, done, plain, print};
 use anyhow::Result;
 use quoit_cli::Format;

@@ -239,7 +239,7 @@ fn begin(api: &Api, walk: &FoldArgs, wanted: Value, format: Format) -> Result<()
         super::print(&job, format, line);
         return Ok(());
     }
-    WantedFold(&wanted).follow(api, &job["id"], format)
+    FoldRequest(&wanted).follow(api, &job["id"], format)
 }
 
 /// Runs a fold over one bucket after the other.
@@ -249,7 +249,7 @@ fn begin_all(api: &Api, walk: &FoldArgs, wanted: &Value, format: Format) -> Resu
         if format == Format::Human {
             say!("{}", plain(&job["fold"]));
         }
-        WantedFold(&wanted).follow(api, &job["id"], format)?;
+        FoldRequest(&wanted).follow(api, &job["id"], format)?;
     }
     Ok(())
 }
@@ -321,12 +321,12 @@ fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
 }
 
 /// The request of a fold.
-struct WantedFold<'a>(&'a Value);
+struct FoldRequest<'a>(&'a Value);
 
-impl WantedFold<'_> {
+impl FoldRequest<'_> {
     /// Prints the results of the fold as they come, and its progress on a terminal.
     fn follow(&self, api: &Api, id: &Value, format: Format) -> Result<()> {
-        let job = each_found(api, id, format, |each| match format {
+        let job = for_each_result(api, id, format, |each| match format {
             Format::Json => say!("{each}"),
             Format::Human => say!("{}", self.found_line(each)),
         })?;
@@ -372,7 +372,7 @@ impl WantedFold<'_> {
 
 /// Passes the results of a fold to `take` as they come, and shows its progress on a terminal. Returns the
 /// final state of the fold.
-fn each_found(
+fn for_each_result(
     api: &Api,
     id: &Value,
     format: Format,

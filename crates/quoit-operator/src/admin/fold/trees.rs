@@ -1,7 +1,7 @@
 //! Folds over the hash trees by which Riak compares clusters.
 
 use super::super::{Api, done, plain};
-use super::{FoldArgs, each_found, started, wanted_buckets};
+use super::{FoldArgs, for_each_result, started, wanted_buckets};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ pub(super) fn range_tree(
     // The entries of several buckets can be added to the same tree.
     for bucket in wanted_buckets(api, walk)? {
         let (job, _) = started(api, walk, &bucket, wanted.clone(), format)?;
-        let ended = each_found(api, &job["id"], format, |found| {
+        let ended = for_each_result(api, &job["id"], format, |found| {
             if let Some((segment, value)) = number(&found["segment"]).zip(number(&found["hash"])) {
                 tree.toggle(TreeEntry { segment, value });
             }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Answers of nodes by node name.
-type ToldByNode = BTreeMap<String, Result<Value, String>>;
+type AnswersByNode = BTreeMap<String, Result<Value, String>>;
 
 /// The links, and the conditions that need attention.
-pub(super) fn replication(told: &ToldByNode) -> Value {
+pub(super) fn replication(told: &AnswersByNode) -> Value {
     let mut links = BTreeMap::new();
     let mut alerts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, told) in told {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Largest number of partitions that a node can be set to hand over at a time.
 const PARTITION_COUNT_MAX: u64 = 1_000;
 
-type Told = BTreeMap<NodeId, NodeTransfers>;
+type TransfersByNode = BTreeMap<NodeId, NodeTransfers>;
 
 impl HttpConnection {
     /// The waiting and the active transfers of the whole cluster.
@@ -94,7 +94,7 @@ fn chosen<'v>(
 }
 
 /// The limits of one member or of all.
-fn limits(view: &ClusterView, wanted: Option<&MemberView>, told: &Told) -> Value {
+fn limits(view: &ClusterView, wanted: Option<&MemberView>, told: &TransfersByNode) -> Value {
     let nodes = chosen(view, wanted).map(|member| match told.get(&member.id) {
         None => json!({"node": member.name, "answers": false}),
         Some(told) => json!({
@@ -121,7 +121,7 @@ struct Waiting {
 impl ClusterView {
     /// Copies that wait to be handed over by each node, and active transfers. `told` has the reports of the
     /// members that answered.
-    pub(super) fn transfers(&self, told: &Told) -> Value {
+    pub(super) fn transfers(&self, told: &TransfersByNode) -> Value {
         let mut waiting: BTreeMap<NodeId, Waiting> = BTreeMap::new();
         for each in self.moves().iter().filter(|each| !self.is_complete(each)) {
             waiting.entry(each.from).or_default().ownership += 1;

@@ -3,15 +3,15 @@
 use super::model::{End, Model, ModelState, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport, SNAPSHOT_WORKER};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Decision, Fetch, KeyRange, LargeChange, Maintenance,
-    PointAccess, RecordAt, RecordRef, ScanAccess, Ticket,
+    Applied, BatchWrite, BeforeImage, Decision, Fetch, IoMode, KeyRange, LargeChange, Maintenance,
+    PointAccess, RecordAt, RecordRef, ScanAccess, Ticket, TransactionFn,
 };
 use crate::error::StoreError;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
-use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, Random};
+use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, NextStep, Random};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -98,7 +98,7 @@ impl World {
         let mut plan = plan.clone();
         // Half of the seeds keep some bytes of the disk free, the others use all of it. Some runs merge
         // early, others leave much garbage.
-        plan.settings.kept_room_bytes = seed % 2 * 2_000;
+        plan.settings.reserved_disk_bytes = seed % 2 * 2_000;
         let merge = &mut plan.settings.merge;
         merge.frag_threshold_percent = [25, 50, 80][random.below(3) as usize];
         merge.frag_merge_trigger_percent = merge.frag_threshold_percent + 15;
@@ -219,7 +219,7 @@ impl World {
         let name = names[self.hands.random.below(names.len() as u64) as usize];
         let lent = Arc::new(Mutex::new((Some(self.lend()), Ok(()))));
         let borrower = Arc::clone(&lent);
-        self.execution.set_meanwhile(Some(Box::new(move |_| {
+        self.execution.set_pause_hook(Some(Box::new(move |_| {
             let mut borrowed = borrower.lock();
             let (Some(hands), result) = &mut *borrowed else {
                 return;
@@ -229,7 +229,7 @@ impl World {
             }
         })));
         self.execution.step(name);
-        self.execution.set_meanwhile(None);
+        self.execution.set_pause_hook(None);
         let (hands, result) = std::mem::replace(&mut *lent.lock(), (None, Ok(())));
         self.hands = hands.expect("they were lent");
         result?;
@@ -292,7 +292,7 @@ impl Workload {
 
     fn put(&mut self, key: u8) -> Result<(), String> {
         let value = self.value();
-        let before = [Before::Read, Before::Skip][self.random.below(2) as usize];
+        let before = [BeforeImage::Read, BeforeImage::Skip][self.random.below(2) as usize];
         let expected = self.model.now(key);
         let mut seen = None;
         // Every fourth operation hands over the end of its value in a buffer of its own, as large values do.
@@ -311,14 +311,14 @@ impl Workload {
                 Decision::Put(meta_of(&value))
             }),
         };
-        if before == Before::Read && seen.as_ref().is_some_and(|seen| *seen != expected) {
+        if before == BeforeImage::Read && seen.as_ref().is_some_and(|seen| *seen != expected) {
             return Err(format!("key {key}: an update saw {seen:?} instead of {expected:?}"));
         }
         self.note(&[(key, Some(value))], applied)
     }
 
     fn remove(&mut self, key: u8) -> Result<(), String> {
-        let applied = self.update(key, Before::Read, &mut |_, _| Decision::Remove);
+        let applied = self.update(key, BeforeImage::Read, &mut |_, _| Decision::Remove);
         if matches!(applied, Ok(Applied::Kept)) {
             let expected = self.model.now(key);
             return match expected {
@@ -332,12 +332,12 @@ impl Workload {
     fn update(
         &self,
         key: u8,
-        before: Before,
+        before: BeforeImage,
         change: &mut dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision,
     ) -> Result<Applied, StoreError> {
         let name = WorldName::new(key);
-        match self.engine().update(&name.at(), before, Access::NoWait, change)? {
-            Applied::WouldBlock => self.engine().update(&name.at(), before, Access::Wait, change),
+        match self.engine().update(&name.at(), before, IoMode::NoWait, change)? {
+            Applied::WouldBlock => self.engine().update(&name.at(), before, IoMode::Wait, change),
             applied => Ok(applied),
         }
     }
@@ -345,13 +345,13 @@ impl Workload {
     fn update_large(
         &self,
         key: u8,
-        before: Before,
+        before: BeforeImage,
         change: &mut LargeChange<'_>,
     ) -> Result<Applied, StoreError> {
         let name = WorldName::new(key);
-        match self.engine().update_large(&name.at(), before, Access::NoWait, change)? {
+        match self.engine().update_large(&name.at(), before, IoMode::NoWait, change)? {
             Applied::WouldBlock => {
-                self.engine().update_large(&name.at(), before, Access::Wait, change)
+                self.engine().update_large(&name.at(), before, IoMode::Wait, change)
             }
             applied => Ok(applied),
         }
@@ -390,7 +390,7 @@ impl Workload {
             writes.push((key, (number % 3 != removed).then(|| self.value())));
         }
         let mut unexpected = None;
-        let body: &mut Body<'_> = &mut |transaction| {
+        let body: &mut TransactionFn<'_> = &mut |transaction| {
             for (key, state) in &writes {
                 let name = WorldName::new(*key);
                 let found = transaction.get(&name.at())?.map(|record| record.value.to_vec());
@@ -404,9 +404,9 @@ impl Workload {
             }
             Ok(())
         };
-        let mut applied = self.engine().transact(partition, Access::NoWait, body);
+        let mut applied = self.engine().transact(partition, IoMode::NoWait, body);
         if matches!(applied, Ok(Applied::WouldBlock)) {
-            applied = self.engine().transact(partition, Access::Wait, body);
+            applied = self.engine().transact(partition, IoMode::Wait, body);
         }
         match unexpected {
             Some(unexpected) => Err(unexpected),
@@ -453,9 +453,9 @@ impl Workload {
 
     fn get(&self, key: u8) -> Result<ModelState, StoreError> {
         let name = WorldName::new(key);
-        let mut fetch = self.engine().get(&name.at(), Access::NoWait)?;
+        let mut fetch = self.engine().get(&name.at(), IoMode::NoWait)?;
         if fetch == Fetch::WouldBlock {
-            fetch = self.engine().get(&name.at(), Access::Wait)?;
+            fetch = self.engine().get(&name.at(), IoMode::Wait)?;
         }
         match fetch {
             Fetch::Found(record) => {
@@ -564,7 +564,7 @@ impl World {
         let range =
             |engine: &BitcaskEngine| super::indexes::check(engine, BucketRef::untyped(b"one"), &[]);
         if let Err(StoreError::IndexesUnavailable { .. }) = range(self.hands.engine()) {
-            while self.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+            while self.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
         }
         self.hands.query(true)
     }

@@ -54,13 +54,13 @@ const ID_KEY: &[u8] = b"id";
 
 /// The value of an entry: identity, digest and expiry of its record. Big-endian in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct EntryOf {
+struct EntryValue {
     identity: Identity,
     digest: u64,
     expires_at_secs: u32,
 }
 
-impl EntryOf {
+impl EntryValue {
     fn of(header: &RecordHeader) -> Self {
         Self {
             identity: header.identity,
@@ -219,7 +219,7 @@ impl LogIndexes {
             return;
         }
         let key = |place: &Vec<u8>| entry_key(place, header.partition);
-        let value = EntryOf::of(header).encode();
+        let value = EntryValue::of(header).encode();
         let removed = old.iter().filter(|place| !new.contains(place));
         let writes = removed
             .map(|place| (Space::Indexes, key(place), None))

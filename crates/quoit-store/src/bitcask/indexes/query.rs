@@ -1,6 +1,6 @@
 //! Queries: entries of the tree and of memory, as far as the index confirms them.
 
-use super::{EntryOf, IndexTreeState, is_loss, twice};
+use super::{EntryValue, IndexTreeState, is_loss, twice};
 use crate::bitcask::store::LogStore;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
@@ -139,7 +139,7 @@ impl LogStore {
         &self,
         key: &Bytes,
         partition: Partition,
-        read: &EntryOf,
+        read: &EntryValue,
     ) -> Result<bool, StoreError> {
         let Some(stripe) = self.stripes.get(usize::from(partition.0)) else { return Ok(false) };
         if confirms(&stripe.read(), read) {
@@ -158,7 +158,7 @@ impl LogStore {
                 None => stored,
             };
             let Some(newest) = newest else { return Ok(false) };
-            if let Some(newest) = EntryOf::decode(&newest)
+            if let Some(newest) = EntryValue::decode(&newest)
                 && confirms(&index, &newest)
             {
                 return Ok(!self.has_ended(&newest));
@@ -168,14 +168,14 @@ impl LogStore {
         }
     }
 
-    fn has_ended(&self, entry: &EntryOf) -> bool {
+    fn has_ended(&self, entry: &EntryValue) -> bool {
         let expires_at_secs = entry.expires_at_secs;
         self.is_expired(&RecordMeta { expires_at_secs, ..RecordMeta::default() })
     }
 }
 
 /// True if the index has a record that wrote this entry.
-fn confirms(index: &PartitionIndex, entry: &EntryOf) -> bool {
+fn confirms(index: &PartitionIndex, entry: &EntryValue) -> bool {
     let mut candidates = index.candidates(Tag::of(entry.identity));
     candidates.any(|candidate| candidate.indexed && candidate.digest == entry.digest)
 }
@@ -192,8 +192,8 @@ fn unavailable(reason: String) -> StoreError {
 fn read_entry<'e>(
     key: &'e [u8],
     value: &[u8],
-) -> Result<(&'e [u8], Partition, EntryOf), StoreError> {
-    let read = key.split_last_chunk().zip(EntryOf::decode(value));
+) -> Result<(&'e [u8], Partition, EntryValue), StoreError> {
+    let read = key.split_last_chunk().zip(EntryValue::decode(value));
     let ((place, partition), entry) = read.ok_or_else(|| StoreError::Corrupt {
         path: super::INDEXES_NAME.to_owned(),
         offset: 0,

@@ -4,7 +4,7 @@ use super::{EntryChange, IndexTreeState};
 use crate::bitcask::read::{LoadedRecord, ReadPart};
 use crate::bitcask::store::LogStore;
 use crate::compare::compared_digest;
-use crate::engine::Access;
+use crate::engine::IoMode;
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Tag};
 use crate::index_page::places_of;
@@ -18,7 +18,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 impl LogStore {
     /// Does a part of the background work of secondary indexes. Returns true if there is more to do.
-    pub(in crate::bitcask) fn tend_indexes(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
+    pub(in crate::bitcask) fn maintain_indexes(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
         if !self.indexes.is_used() {
             return Ok(false);
         }
@@ -67,7 +67,7 @@ impl LogStore {
         entries.sort_unstable_by_key(|entry| entry.location);
         let mut piece_bytes = 0;
         for entry in &entries {
-            match self.reader.load(&table, entry, 0, ReadPart::Whole, Access::Wait)? {
+            match self.reader.load(&table, entry, 0, ReadPart::Whole, IoMode::Wait)? {
                 LoadedRecord::Stored(stored) => {
                     let header = stored.header;
                     let (key, record) = stored.into_key_and_record();

@@ -3,7 +3,7 @@
 use super::INDEXES_NAME;
 use crate::error::StoreError;
 use crate::ordered::{
-    OrderedStore, PendingWrites, Space, StoreStatistics, TreeFile, TreeSettings, TreeStore, Visit,
+    OrderedStore, PendingWrites, Space, StoreStatistics, TreeFile, TreeSettings, TreeStore, VisitFn,
 };
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Size of the tree's page cache in bytes.
 const CACHE_BYTES: u64 = 64 << 20;
 
-const FILE: TreeFile = TreeFile { name: INDEXES_NAME, quick_repair: true, mend: None };
+const FILE: TreeFile = TreeFile { name: INDEXES_NAME, quick_repair: true, repair: None };
 
 /// A tree that is empty until it is opened.
 pub(super) struct LazyTree {
@@ -36,7 +36,7 @@ impl LazyTree {
             return tree.reopen_if_closed();
         }
         let settings =
-            TreeSettings { cache_bytes: CACHE_BYTES, room_bytes_min: 0, ..Default::default() };
+            TreeSettings { cache_bytes: CACHE_BYTES, disk_free_bytes_min: 0, ..Default::default() };
         let tree = TreeStore::open(Arc::clone(&self.disk), FILE, settings)?;
         *self.tree.write() = Some(Arc::new(tree));
         Ok(())
@@ -59,7 +59,7 @@ impl OrderedStore for Arc<LazyTree> {
         self.opened().map_or(Ok(None), |tree| tree.get(space, key))
     }
 
-    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, space: Space, from: &[u8], visit: &mut VisitFn<'_>) -> Result<(), StoreError> {
         self.opened().map_or(Ok(()), |tree| tree.scan(space, from, visit))
     }
 

@@ -10,13 +10,13 @@ mod sync;
 
 pub(super) use position::{LogPosition, LogStart};
 
-use super::begin::Begin;
+use super::disk_reserve::DiskReserve;
 use super::keys::ActiveKeys;
 use super::log_end::{LogEnd, Sealed};
 use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Position, RecordHeader, RecordKind};
-use super::room::LogRoom;
-use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentTable};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentOrigin, SegmentTable};
+use super::segment_creator::SegmentCreator;
 use super::settings::BitcaskSettings;
 use super::synced::SyncedDistance;
 use crate::engine::RecordMeta;
@@ -74,7 +74,7 @@ pub(super) struct LogLimits {
     pub(super) file_bytes: u64,
     pub(super) key_buffer_bytes: usize,
     /// Bytes of free space on the disk that appends must leave.
-    pub(super) kept_room_bytes: u64,
+    pub(super) reserved_disk_bytes: u64,
 }
 
 impl LogLimits {
@@ -82,7 +82,7 @@ impl LogLimits {
         Self {
             file_bytes: settings.max_file_size_bytes.min(Location::OFFSET_END_BYTES),
             key_buffer_bytes: settings.key_buffer_bytes,
-            kept_room_bytes: settings.kept_room_bytes,
+            reserved_disk_bytes: settings.reserved_disk_bytes,
         }
     }
 }
@@ -105,10 +105,15 @@ impl Log {
         sealed: Vec<Sealed>,
     ) -> Result<Self, StoreError> {
         let LogContext { disk, clock, table, recent } = seams;
-        let begun = Begin { disk: &*disk, clock: &*clock, recent: recent.as_ref(), identity };
+        let begun =
+            SegmentCreator { disk: &*disk, clock: &*clock, recent: recent.as_ref(), identity };
         let sequence = start.next_sequence;
-        let active =
-            begun.segment(&table.load(), start.last_number, (Origin::Log, None), sequence)?;
+        let active = begun.segment(
+            &table.load(),
+            start.last_number,
+            (SegmentOrigin::Log, None),
+            sequence,
+        )?;
         table.store(Arc::new(table.load().with(Arc::clone(&active))));
         let sealed_count = AtomicU64::new(sealed.len() as u64);
         let tail = LogEnd {
@@ -120,7 +125,7 @@ impl Log {
             unsynced: Vec::new(),
             directory_changed: true,
             sealed,
-            room: LogRoom::keeping(limits.kept_room_bytes),
+            room: DiskReserve::keeping(limits.reserved_disk_bytes),
             refused: None,
         };
         tail.debug_check(&table.load());

@@ -1,10 +1,10 @@
 //! Segments of the log: the log closes one and begins the next, and closed segments wait for their key files.
 
 use super::Log;
-use crate::bitcask::begin::Begin;
 use crate::bitcask::keys::ActiveKeys;
 use crate::bitcask::log_end::{LogEnd, Sealed};
-use crate::bitcask::segment::{Origin, PreviousSegment, SEGMENT_HEADER_BYTES, Segment};
+use crate::bitcask::segment::{PreviousSegment, SEGMENT_HEADER_BYTES, Segment, SegmentOrigin};
+use crate::bitcask::segment_creator::SegmentCreator;
 use crate::error::StoreError;
 use quoit_seam::WorkerHandle;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Log {
     /// Begins a segment for a merge.
     pub(in crate::bitcask) fn begin_merge_segment(&self) -> Result<Arc<Segment>, StoreError> {
         let mut tail = self.tail.lock();
-        self.begin_segment(&mut tail, Origin::Merge, None)
+        self.begin_segment(&mut tail, SegmentOrigin::Merge, None)
     }
 
     /// Adds a closed segment of a merge to those that wait for their key files.
@@ -72,7 +72,7 @@ impl Log {
 
     pub(super) fn roll_tail(&self, tail: &mut LogEnd) -> Result<(), StoreError> {
         let previous = PreviousSegment { number: tail.active.number, end_bytes: tail.end };
-        let active = self.begin_segment(tail, Origin::Log, Some(previous))?;
+        let active = self.begin_segment(tail, SegmentOrigin::Log, Some(previous))?;
         let keys = Arc::new(ActiveKeys::new(active.number));
         let segment = std::mem::replace(&mut tail.active, active);
         let keys = std::mem::replace(&mut tail.keys, keys);
@@ -90,10 +90,10 @@ impl Log {
     fn begin_segment(
         &self,
         tail: &mut LogEnd,
-        origin: Origin,
+        origin: SegmentOrigin,
         previous: Option<PreviousSegment>,
     ) -> Result<Arc<Segment>, StoreError> {
-        let begin = Begin {
+        let begin = SegmentCreator {
             disk: &*self.disk,
             clock: &*self.clock,
             recent: self.recent.as_ref(),

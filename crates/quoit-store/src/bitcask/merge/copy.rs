@@ -1,6 +1,6 @@
 //! Copying of the live records of some segments.
 
-use crate::bitcask::facts::note_key;
+use crate::bitcask::key_facts::note_key;
 use crate::bitcask::keys::ActiveKeys;
 use crate::bitcask::log_end::Sealed;
 use crate::bitcask::planted;

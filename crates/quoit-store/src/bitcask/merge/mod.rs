@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use pauses::MergePauses;
 use policy::{MergeCandidate, MergeCandidates};
 use quoit_planted::PlantedFault;
-use quoit_seam::{Next, Pace, Worker};
+use quoit_seam::{NextStep, Pace, Worker};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,14 +128,14 @@ impl Merger {
 }
 
 impl Worker for Merger {
-    fn step(&self, pace: &dyn Pace) -> Next {
+    fn step(&self, pace: &dyn Pace) -> NextStep {
         match self.merge(pace) {
-            Ok(true) => Next::Again,
-            Ok(false) => Next::AfterUs(self.interval_us()),
-            Err(error) if self.store.mend(&error) => Next::Again,
+            Ok(true) => NextStep::Again,
+            Ok(false) => NextStep::AfterUs(self.interval_us()),
+            Err(error) if self.store.repair(&error) => NextStep::Again,
             Err(error) => {
                 tracing::warn!(%error, "a merge was given up; it is tried again");
-                Next::AfterUs(self.interval_us())
+                NextStep::AfterUs(self.interval_us())
             }
         }
     }

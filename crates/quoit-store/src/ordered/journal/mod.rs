@@ -17,11 +17,11 @@
 //!
 //! This depends on the format of `fjall`'s journals, so its version is pinned.
 
+mod analysis;
 mod batch;
 mod groups;
 mod items;
 mod survey;
-mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -30,12 +30,12 @@ pub(super) use groups::{Mark, SyncedFile};
 pub(super) use items::{JournalItem, visit_items};
 
 use crate::error::StoreError;
+use analysis::{JournalSurroundings, JournalVerdict, Lost, Outcome, Step, judge};
 use quoit_model::store_opening::StoreId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use survey::{Survey, survey};
-use verdict::{JournalSurroundings, Lost, Outcome, Step, Verdict, judge};
 
 const BUFFER_BYTES: usize = 1 << 16;
 
@@ -50,7 +50,7 @@ pub(super) struct Journals {
     directory: PathBuf,
     /// Paths of the journals, the oldest first.
     paths: Vec<PathBuf>,
-    verdict: Verdict,
+    verdict: JournalVerdict,
 }
 
 /// Reads all journals of a store. Changes nothing.
@@ -137,7 +137,7 @@ impl Journals {
     ///
     /// If the disk fails. The call may be repeated.
     #[expect(clippy::indexing_slicing, reason = "the verdict has numbers of journals")]
-    pub(super) fn mend(&self) -> Result<(), StoreError> {
+    pub(super) fn repair(&self) -> Result<(), StoreError> {
         if let Some((journal, position)) = self.verdict.torn {
             let path = self.paths[journal].display();
             tracing::warn!(%path, position, "the end of a journal was not all written, and is cut off");
@@ -167,7 +167,7 @@ fn make(path: &Path, outcome: &Outcome) -> io::Result<bool> {
         _ => None,
     };
     match only_front {
-        _ if outcome.is_as_it_is => Ok(false),
+        _ if outcome.is_unchanged => Ok(false),
         Some(end) => {
             let file = OpenOptions::new().write(true).open(path)?;
             file.set_len(end)?;

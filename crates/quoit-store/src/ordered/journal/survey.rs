@@ -33,7 +33,7 @@ pub(super) struct Batches {
     pub(super) first_sequence: u64,
     pub(super) last_sequence: u64,
     /// The rebuilt start of the batch. Only for a piece of one batch whose start is damaged.
-    pub(super) mended_start: Option<[u8; START_BYTES]>,
+    pub(super) repaired_start: Option<[u8; START_BYTES]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,9 +165,9 @@ impl Survey {
             last.last_sequence = sequence;
             return;
         }
-        let mended_start = (!is_sound).then(|| batch.start(sequence));
+        let repaired_start = (!is_sound).then(|| batch.start(sequence));
         let batches =
-            Batches { groups, first_sequence: sequence, last_sequence: sequence, mended_start };
+            Batches { groups, first_sequence: sequence, last_sequence: sequence, repaired_start };
         self.pieces.push(JournalPiece { start, end, part: JournalPart::Batches(batches) });
     }
 }
@@ -179,6 +179,6 @@ impl Batches {
             (Some(own), Some(next)) => next.first == own.last + 1 && next.keyspace == own.keyspace,
             _ => false,
         };
-        self.mended_start.is_none() && are_next
+        self.repaired_start.is_none() && are_next
     }
 }

@@ -84,14 +84,14 @@ fn known(clean: bool, synced: u64) -> JournalSurroundings {
 }
 
 /// Repairs the journals, and checks that a second repair changes nothing.
-fn mended(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, Verdict) {
+fn repaired(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, JournalVerdict) {
     let verdict = judge(&surveys_of(journals), known);
     let apply = |(journal, outcome): (&Vec<u8>, &Outcome)| {
         let mut made = Vec::new();
         for step in &outcome.steps {
             write_step(&mut Cursor::new(journal), step, &mut made).unwrap();
         }
-        if outcome.is_as_it_is {
+        if outcome.is_unchanged {
             assert!(journal.starts_with(&made), "it is not as it is");
         }
         made
@@ -101,7 +101,7 @@ fn mended(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, Ve
     if !tail_is_lost {
         let again = judge(&surveys_of(&made), JournalSurroundings { clean: false, ..known });
         assert_eq!(again.lost, [], "it is missed again");
-        assert!(again.outcomes.iter().all(|outcome| outcome.is_as_it_is), "{again:?}");
+        assert!(again.outcomes.iter().all(|outcome| outcome.is_unchanged), "{again:?}");
         assert_eq!(again.last_group, verdict.last_group);
     }
     (made, verdict)
@@ -127,7 +127,7 @@ fn groups_in(journals: &[Vec<u8>], written: &[Written]) -> Vec<u64> {
     groups
 }
 
-fn lost_count(verdict: &Verdict) -> Option<u64> {
+fn lost_count(verdict: &JournalVerdict) -> Option<u64> {
     verdict.lost.iter().map(|lost| lost.batch_count).sum()
 }
 
@@ -137,7 +137,7 @@ fn flip_each(
     written: &[Written],
     zeros: usize,
     known: JournalSurroundings,
-    mut check: impl FnMut(usize, Vec<u64>, &Verdict),
+    mut check: impl FnMut(usize, Vec<u64>, &JournalVerdict),
 ) {
     let bounds = bounds_of(written);
     let whole = [bytes_of(written), vec![0; zeros]].concat();
@@ -146,7 +146,7 @@ fn flip_each(
             let mut journal = whole.clone();
             journal[at] ^= by;
             let batch = bounds.iter().filter(|bound| **bound <= at).count() - 1;
-            let (made, verdict) = mended(&[journal], known);
+            let (made, verdict) = repaired(&[journal], known);
             check(batch, groups_in(&made, written), &verdict);
         }
     }
@@ -185,7 +185,7 @@ fn a_damaged_start_costs_nothing() {
         for at in *start..start + 13 {
             let mut journal = bytes_of(&written);
             journal[at] ^= 0x80;
-            let (made, verdict) = mended(&[journal], known(false, 4));
+            let (made, verdict) = repaired(&[journal], known(false, 4));
             let made_starts = surveys_of(&made);
             assert_eq!(verdict.lost, []);
             assert_eq!(made_starts[0].last_group(), Some(4), "byte {at}");
@@ -238,7 +238,7 @@ fn a_journal_that_is_shorter_than_what_was_synced_is_a_loss() {
         for clean in [false, true] {
             let whole = bytes_of(&written);
             for len in 0..=whole.len() {
-                let (made, verdict) = mended(&[whole[..len].to_vec()], known(clean, synced));
+                let (made, verdict) = repaired(&[whole[..len].to_vec()], known(clean, synced));
                 let left_count = bounds.iter().filter(|bound| **bound <= len).count() as u64 - 1;
                 let groups: Vec<u64> = (11..11 + left_count).collect();
                 assert_eq!(groups_in(&made, &written), groups);
@@ -272,7 +272,7 @@ fn sealed_journals_are_durable_whatever_was_said_to_be_synced() {
         damaged[at] ^= 0x20;
         let batch = bounds.iter().filter(|bound| **bound <= at).count() - 1;
         let journals = [damaged, young_bytes.clone()];
-        let (made, verdict) = mended(&journals, known(false, 0));
+        let (made, verdict) = repaired(&journals, known(false, 0));
         let groups = groups_in(&made, &written);
         if groups.len() == 9 {
             assert_eq!(verdict.lost, []);
@@ -284,7 +284,7 @@ fn sealed_journals_are_durable_whatever_was_said_to_be_synced() {
     }
     for len in bounds[1]..old_bytes.len() {
         let journals = [old_bytes[..len].to_vec(), young_bytes.clone()];
-        let (made, verdict) = mended(&journals, known(false, 0));
+        let (made, verdict) = repaired(&journals, known(false, 0));
         let left_count = bounds.iter().filter(|bound| **bound <= len).count() as u64 - 1;
         assert_eq!(lost_count(&verdict), Some(5 - left_count));
         assert_eq!(groups_in(&made, &written).len() as u64, 4 + left_count);
@@ -300,7 +300,7 @@ fn batches_without_marks_are_durable_before_the_first_one_with_a_mark() {
     for at in 0..front_bytes {
         let mut journal = whole.clone();
         journal[at] ^= 0x40;
-        let (made, verdict) = mended(&[journal], known(false, 0));
+        let (made, verdict) = repaired(&[journal], known(false, 0));
         assert_eq!(groups_in(&made, &marked), [1, 2, 3], "byte {at}");
         let is_start = at % unmarked[0].len() < 13;
         assert!(verdict.lost.len() == 1 || is_start && verdict.lost.is_empty(), "{verdict:?}");
@@ -309,9 +309,9 @@ fn batches_without_marks_are_durable_before_the_first_one_with_a_mark() {
     // older releases.
     let mut torn = unmarked.concat();
     torn[unmarked[0].len() + 20] ^= 1;
-    let (made, verdict) = mended(&[torn.clone()], known(false, 0));
+    let (made, verdict) = repaired(&[torn.clone()], known(false, 0));
     assert_eq!((&made[0], &verdict.lost), (&unmarked[0], &vec![]));
-    let (_, verdict) = mended(&[torn], known(true, 0));
+    let (_, verdict) = repaired(&[torn], known(true, 0));
     assert_eq!(verdict.lost.len(), 1, "all was durable");
 }
 
@@ -333,7 +333,7 @@ fn a_journal_in_a_value_is_not_taken_for_a_part_of_the_journal() {
     for at in bounds[1]..bounds[2] {
         let mut journal = bytes_of(&written);
         journal[at] ^= 4;
-        let (made, verdict) = mended(&[journal], known(false, 22));
+        let (made, verdict) = repaired(&[journal], known(false, 22));
         let groups = groups_in(&made, &written);
         assert!(
             groups == [20, 22] || groups == [20, 21, 22] || verdict.lost.is_empty(),
@@ -381,16 +381,16 @@ proptest! {
         let path = written_by_fjall(directory.path(), &batches);
         let sound = check(directory.path(), false, STORE_ID).unwrap();
         prop_assert_eq!(sound.last_group(), Some(batches.len() as u64));
-        prop_assert!(sound.loss().is_none() && sound.verdict.outcomes[0].is_as_it_is);
+        prop_assert!(sound.loss().is_none() && sound.verdict.outcomes[0].is_unchanged);
 
         let mut bytes = fs::read(&path).unwrap();
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
         bytes[at.index(end)] ^= by;
         fs::write(&path, bytes).unwrap();
         let damaged = check(directory.path(), true, STORE_ID).unwrap();
-        damaged.mend().unwrap();
+        damaged.repair().unwrap();
         let again = check(directory.path(), false, STORE_ID).unwrap();
-        prop_assert!(again.loss().is_none() && again.verdict.outcomes[0].is_as_it_is);
+        prop_assert!(again.loss().is_none() && again.verdict.outcomes[0].is_unchanged);
         let opened = Database::builder(directory.path()).open().unwrap();
         let keyspace = opened.keyspace("k", KeyspaceCreateOptions::default).unwrap();
         let mark = keyspace.get(b"g").unwrap().and_then(|mark| Mark::read(&mark, STORE_ID));

@@ -12,7 +12,7 @@
 
 mod opened;
 
-use super::backend::{OrderedStore, Space, StoreStatistics, Visit};
+use super::backend::{OrderedStore, Space, StoreStatistics, VisitFn};
 use super::files;
 use super::open::StoreOpening;
 use super::overlay::PendingWrites;
@@ -23,7 +23,7 @@ use fjall::compaction::Leveled;
 use fjall::{AbstractTree, Error, Keyspace, SeqNo};
 use opened::{KeyspaceSettings, OpenedKeyspaces};
 use parking_lot::Mutex;
-use quoit_seam::rented;
+use quoit_seam::third_party;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ pub struct LsmSettings {
     pub compression: bool,
     /// Minimum of free space on the disk in bytes. Writes that would leave less are refused, because
     /// memtables must still find room.
-    pub room_bytes_min: u64,
+    pub disk_free_bytes_min: u64,
 }
 
 impl Default for LsmSettings {
@@ -73,7 +73,7 @@ impl Default for LsmSettings {
             write_buffer_bytes: 32 << 20,
             block_bytes: 4 << 10,
             compression: true,
-            room_bytes_min: 256 << 20,
+            disk_free_bytes_min: 256 << 20,
         }
     }
 }
@@ -145,18 +145,18 @@ impl LsmStore {
     }
 
     /// Fails if there is not enough free space. Returns true if there is little.
-    fn check_room(&self, size_bytes: u64) -> Result<bool, StoreError> {
-        let wanted_bytes = size_bytes + self.place.settings.room_bytes_min;
-        let room_bytes = (self.room)().unwrap_or(u64::MAX);
-        let is_little = room_bytes < wanted_bytes.saturating_add(REOPEN_ROOM_BYTES);
+    fn check_disk_space(&self, size_bytes: u64) -> Result<bool, StoreError> {
+        let wanted_bytes = size_bytes + self.place.settings.disk_free_bytes_min;
+        let available_bytes = (self.room)().unwrap_or(u64::MAX);
+        let is_little = available_bytes < wanted_bytes.saturating_add(REOPEN_ROOM_BYTES);
         if is_little {
             self.had_little_room.store(true, Ordering::Release);
         }
-        if room_bytes < wanted_bytes { Err(self.full(size_bytes)) } else { Ok(is_little) }
+        if available_bytes < wanted_bytes { Err(self.full(size_bytes)) } else { Ok(is_little) }
     }
 
-    fn lacks_room(&self, size_bytes: u64) -> bool {
-        (self.room)().is_some_and(|room_bytes| room_bytes < size_bytes)
+    fn lacks_disk_space(&self, size_bytes: u64) -> bool {
+        (self.room)().is_some_and(|available_bytes| available_bytes < size_bytes)
     }
 
     fn full(&self, size_bytes: u64) -> StoreError {
@@ -168,9 +168,9 @@ impl LsmStore {
         if !self.is_stuck.load(Ordering::Acquire) {
             return Ok(());
         }
-        let room_bytes = self.place.settings.room_bytes_min.max(REOPEN_ROOM_BYTES);
-        if self.lacks_room(room_bytes) {
-            return Err(self.full(room_bytes));
+        let available_bytes = self.place.settings.disk_free_bytes_min.max(REOPEN_ROOM_BYTES);
+        if self.lacks_disk_space(available_bytes) {
+            return Err(self.full(available_bytes));
         }
         let _reopening = self.reopening.lock();
         // The journals have all committed writes. Reads wait until the store is open again.
@@ -207,7 +207,8 @@ impl LsmStore {
             // `fjall` does not say what had failed before. One of its own threads may have met the full
             // disk.
             StoreError::SyncFailed { .. } => {
-                self.had_little_room.load(Ordering::Acquire) || self.lacks_room(REOPEN_ROOM_BYTES)
+                self.had_little_room.load(Ordering::Acquire)
+                    || self.lacks_disk_space(REOPEN_ROOM_BYTES)
             }
             _ => false,
         };
@@ -232,7 +233,7 @@ impl OrderedStore for LsmStore {
         })
     }
 
-    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, space: Space, from: &[u8], visit: &mut VisitFn<'_>) -> Result<(), StoreError> {
         // A prefix of `from` is not above any key that is not below `from`.
         let front = from.get(..KEY_BYTES_MAX).unwrap_or(from);
         let mut scan = |opened: &OpenedKeyspaces| {
@@ -252,7 +253,7 @@ impl OrderedStore for LsmStore {
 
     fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         // A store without space also falls behind, so this check comes first and gives the right reason.
-        let is_little = self.check_room(batch.bytes())?;
+        let is_little = self.check_disk_space(batch.bytes())?;
         self.reopen_if_stuck()?;
         self.with(|opened| {
             opened.check_pace()?;
@@ -284,7 +285,7 @@ impl OrderedStore for LsmStore {
         let opened = self.opened.load();
         let keyspace = opened.as_ref().and_then(|opened| opened.lagging());
         let Some(keyspace) = keyspace else { return Ok(false) };
-        self.check_room(0)?;
+        self.check_disk_space(0)?;
         guarded("merge tables of", &self.place.path, || {
             Ok(keyspace.tree.compact(Arc::new(Leveled::default()), KEEP_ALL)?)
         })?;
@@ -305,7 +306,7 @@ impl OrderedStore for LsmStore {
 
     /// Repairs nothing, but after a failure of writes searches the damaged file, once: `fjall` does not say
     /// which file a merge could not read.
-    fn mend(&self) -> Result<bool, StoreError> {
+    fn repair(&self) -> Result<bool, StoreError> {
         if self.is_broken.load(Ordering::Acquire) {
             self.damage.get_or_init(|| files::diagnose(&self.place.path));
         }
@@ -346,14 +347,14 @@ fn guarded<T>(
     path: &Path,
     run: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, StoreError> {
-    match rented::catch(run) {
+    match third_party::catch(run) {
         Ok(done) => done.map_err(|error| store_error(action, path, &error)),
         Err(thrown) => Err(StoreError::Corrupt {
             path: path.display().to_string(),
             offset: 0,
             reason: format!(
                 "the tables contradict each other ({})",
-                rented::panic_message(&thrown)
+                third_party::panic_message(&thrown)
             ),
         }),
     }

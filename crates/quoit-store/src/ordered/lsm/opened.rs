@@ -4,7 +4,7 @@ use super::{LsmSettings, diagnosed, guarded, store_error};
 use crate::error::StoreError;
 use crate::ordered::backend::Space;
 use crate::ordered::files;
-use crate::ordered::half_made;
+use crate::ordered::interrupted_creation;
 use crate::ordered::journal::{self, Mark, SyncedFile};
 use crate::ordered::keys::GROUP_KEY;
 use crate::ordered::overlay::PendingWrites;
@@ -81,12 +81,12 @@ impl OpenedKeyspaces {
         let KeyspaceSettings { path, settings, bodies_apart, store_id } = place;
         let (path, store_id): (&Path, StoreId) = (path, *store_id);
         let failed = |error| store_error("open", path, &error);
-        half_made::clear(path)?;
+        interrupted_creation::clear(path)?;
         let journals = journal::check(path, clean, store_id)?;
         let loss = journals.loss();
         let is_known = loss.is_some();
         loss.map_or(Ok(()), &mut *note_loss)?;
-        journals.mend()?;
+        journals.repair()?;
         // One more keyspace, which is `fjall`'s own.
         files::check(path, journals.last_group().is_some(), Space::ALL.len() + 1)?;
         let builder =

@@ -21,7 +21,9 @@ use super::keys::{Epoch, RecordKey, SideKey};
 use super::tree::{ENGINE_FILE, Take};
 use super::value::{HEAD_BYTES, ValueHead};
 use crate::caught_up::caught_up;
-use crate::engine::{Access, Applied, BatchWrite, Before, Decision, Engine, Record, RecordMeta};
+use crate::engine::{
+    Applied, BatchWrite, BeforeImage, Decision, Engine, IoMode, Record, RecordMeta,
+};
 use crate::error::StoreError;
 use crate::frame;
 use crate::ordered::engine::LSM_DIRECTORY;
@@ -296,7 +298,7 @@ impl<'f> SalvageTarget<'f> {
         let at = RecordAt::of(decoded(encoded), encoded, partition);
         let mut is_first = false;
         let applied = caught_up(|| {
-            self.target.update(&at, Before::Read, Access::Wait, &mut |former, out| {
+            self.target.update(&at, BeforeImage::Read, IoMode::Wait, &mut |former, out| {
                 is_first = former.is_none();
                 let versions = former
                     .map(|former| RecordVersions { new: &record.value, former: former.value });

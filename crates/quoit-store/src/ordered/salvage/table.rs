@@ -16,7 +16,7 @@ use bytes::Bytes;
 use lsm_tree::table::block::decoder::ParsedItem;
 use lsm_tree::table::{Block, DataBlock};
 use lsm_tree::{CompressionType, InternalValue, ValueType};
-use quoit_seam::rented;
+use quoit_seam::third_party;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -170,7 +170,7 @@ fn entries_of(file: &File, start: u64, header: BlockHeader) -> Option<Vec<TableE
     let compression = if is_plain { CompressionType::None } else { CompressionType::Lz4 };
     // The crate trusts the contents of a block. A panic over a block whose checksum is right by chance must
     // not end the salvage.
-    let read = rented::catch(|| {
+    let read = third_party::catch(|| {
         let block = Block::from_reader(&mut &bytes[..], compression).ok()?;
         let block = DataBlock::new(block);
         Some(block.iter().map(|item| item.materialize(block.as_slice())).collect::<Vec<_>>())

@@ -14,8 +14,8 @@
 //! (one of the two was restored), or if a crash has torn them, they are learned: `redb` compares all pages
 //! with its own checksums, and the blocks that it reads for that are taken as right.
 
+use super::checksums::{BLOCK_BYTES, ChecksumFile, ChecksumTable, PIECE_SUMS, UNKNOWN, sum_of};
 use super::header::{HEADER_BYTES, TreeHeader};
-use super::sums::{BLOCK_BYTES, ChecksumTable, PIECE_SUMS, SumsFile, UNKNOWN, sum_of};
 use crate::error::StoreError;
 use parking_lot::{Mutex, RwLock};
 use quoit_number::index;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Name of the file of checksums for the tree's file with this name.
-pub(crate) fn sums_name(name: &str) -> String {
+pub(crate) fn checksum_file_name(name: &str) -> String {
     format!("{name}.sums")
 }
 
@@ -52,7 +52,7 @@ struct Unsaved {
 
 struct LastSaved {
     header: TreeHeader,
-    sums: SumsFile,
+    sums: ChecksumFile,
 }
 
 impl CheckedFile {
@@ -63,9 +63,9 @@ impl CheckedFile {
         name: &str,
         file: Arc<dyn DiskFile>,
     ) -> Result<(Self, bool), StoreError> {
-        let sums_name = sums_name(name);
-        let is_new = !disk.list()?.contains(&sums_name);
-        let mut sums = SumsFile::new(disk.open(&sums_name, is_new)?);
+        let checksum_file_name = checksum_file_name(name);
+        let is_new = !disk.list()?.contains(&checksum_file_name);
+        let mut sums = ChecksumFile::new(disk.open(&checksum_file_name, is_new)?);
         let path = format!("{}/{name}", disk.path());
         let size_bytes = file.size_bytes()?;
         let mut header = TreeHeader::NONE;

@@ -12,32 +12,32 @@
 //! - `walk`: reading the tree without `redb`.
 
 mod checked;
+mod checksums;
 mod header;
 mod storage;
-mod sums;
 mod walk;
 
-use super::backend::{OrderedStore, Space, StoreStatistics, Visit};
-use super::half_made;
-use super::mend;
+use super::backend::{OrderedStore, Space, StoreStatistics, VisitFn};
+use super::interrupted_creation;
 use super::overlay::PendingWrites;
+use super::repair;
 use crate::error::StoreError;
 use bytes::Bytes;
 use checked::CheckedFile;
-pub(crate) use checked::sums_name;
+pub(crate) use checked::checksum_file_name;
 use parking_lot::RwLock;
-use quoit_seam::rented;
+use quoit_seam::third_party;
 use quoit_seam::{Disk, DiskFile};
 use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use storage::{Backend, FailedRead, Reading};
+use storage::{Backend, FailedRead, ReadScope};
 pub(super) use walk::{Hole, Take, TreeWalk, visit_leaves};
 
 /// The file of an engine.
 pub(super) const ENGINE_FILE: TreeFile =
-    TreeFile { name: "tree.redb", quick_repair: false, mend: Some(mend::mend) };
+    TreeFile { name: "tree.redb", quick_repair: false, repair: Some(repair::repair) };
 
 /// Maximum size of a key in bytes: a key of the store contains up to twice the largest name.
 const KEY_BYTES_MAX: usize = 1 << 18;
@@ -55,7 +55,7 @@ pub struct TreeSettings {
     pub cache_bytes: u64,
     /// Minimum of free space on the disk in bytes, in addition to twice the size of a batch: pages that
     /// change are written to new places. Writes that would leave less are refused.
-    pub room_bytes_min: u64,
+    pub disk_free_bytes_min: u64,
     /// True if other nodes have the records too. Then a file whose records can only be found by a search of
     /// all pages is given up: the loss is reported, and the node gets the records from the others.
     /// Otherwise such a file is refused, so that it can be salvaged.
@@ -64,12 +64,12 @@ pub struct TreeSettings {
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { cache_bytes: 192 << 20, room_bytes_min: 256 << 20, has_replicas: false }
+        Self { cache_bytes: 192 << 20, disk_free_bytes_min: 256 << 20, has_replicas: false }
     }
 }
 
 /// Repairs a file that no process has open.
-pub(crate) type MendFn = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
+pub(crate) type RepairFn = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
 
 /// A tree's file, with its options.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub(crate) struct TreeFile {
     /// does not read the whole file.
     pub(crate) quick_repair: bool,
     /// Replaces a damaged file by one with the readable entries.
-    pub(crate) mend: Option<MendFn>,
+    pub(crate) repair: Option<RepairFn>,
 }
 
 pub(crate) struct TreeStore {
@@ -112,7 +112,7 @@ impl TreeStore {
     /// Removes the files of a store. No process may open it meanwhile.
     pub(crate) fn remove(disk: &dyn Disk, of_file: TreeFile) -> Result<(), StoreError> {
         let names = disk.list()?;
-        for name in [of_file.name, &sums_name(of_file.name)] {
+        for name in [of_file.name, &checksum_file_name(of_file.name)] {
             if names.iter().any(|there| there == name) {
                 disk.remove(name)?;
             }
@@ -134,9 +134,9 @@ impl TreeStore {
         let mut database = self.database.write();
         // Two handles would each have their own view of the pages, so the old one is closed first.
         self.close(database.take());
-        *database = Some(match (self.open_file(), self.of_file.mend) {
-            (Err(StoreError::Corrupt { .. }), Some(mend)) => {
-                mend(&self.disk, self.settings)?;
+        *database = Some(match (self.open_file(), self.of_file.repair) {
+            (Err(StoreError::Corrupt { .. }), Some(repair)) => {
+                repair(&self.disk, self.settings)?;
                 self.open_file()?
             }
             (opened, _) => opened?,
@@ -147,7 +147,7 @@ impl TreeStore {
     /// Repairs the file, although it can be opened, if a read has met damage. Returns true if it did.
     fn mend_if_damaged(&self) -> Result<bool, StoreError> {
         let is_damaged = || self.is_damaged.load(Ordering::Acquire);
-        let Some(mend) = self.of_file.mend.filter(|_| is_damaged()) else { return Ok(false) };
+        let Some(repair) = self.of_file.repair.filter(|_| is_damaged()) else { return Ok(false) };
         if let Some(refused) = self.unmendable.get() {
             return Err(refused.clone());
         }
@@ -156,14 +156,14 @@ impl TreeStore {
             return Ok(true);
         }
         self.close(database.take());
-        let mended = mend(&self.disk, self.settings).inspect_err(|error| {
+        let repaired = repair(&self.disk, self.settings).inspect_err(|error| {
             if matches!(error, StoreError::Corrupt { .. }) {
                 self.unmendable.get_or_init(|| error.clone());
             }
         });
         // If there was no space for a copy, the undamaged part can still be read.
         *database = Some(self.open_file()?);
-        mended?;
+        repaired?;
         self.is_damaged.store(false, Ordering::Release);
         Ok(true)
     }
@@ -171,7 +171,7 @@ impl TreeStore {
     fn open_file(&self) -> Result<Database, StoreError> {
         let exists = self.disk.list()?.iter().any(|name| name == self.of_file.name);
         let file = self.disk.open(self.of_file.name, !exists)?;
-        let is_cleared = half_made::clear_tree(&*file, &self.path)?;
+        let is_cleared = interrupted_creation::clear_tree(&*file, &self.path)?;
         let (file, has_new_sums) = CheckedFile::open(&*self.disk, self.of_file.name, file)?;
         let file = Arc::new(file);
         let opened = self.guarded("open", || {
@@ -222,13 +222,13 @@ impl TreeStore {
     ) -> Result<T, StoreError> {
         let corrupt =
             |reason: String| StoreError::Corrupt { path: self.path.clone(), offset: 0, reason };
-        match rented::catch(run) {
+        match third_party::catch(run) {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.store_error(action, error)),
             Err(thrown) => Err(match thrown.downcast::<FailedRead>() {
                 Ok(failed) => self.store_error(action, redb::Error::Io(failed.0)),
                 Err(thrown) => {
-                    let words = rented::panic_message(&thrown);
+                    let words = third_party::panic_message(&thrown);
                     corrupt(format!("its pages contradict each other ({words})"))
                 }
             }),
@@ -264,7 +264,7 @@ impl TreeStore {
         let database = self.database.read();
         let opened = database.as_ref().ok_or_else(|| self.closed())?;
         let done = self.guarded("read", || {
-            let _reading = Reading::begin();
+            let _reading = ReadScope::begin();
             read(&opened.begin_read()?)
         });
         done.inspect_err(|error| {
@@ -275,11 +275,12 @@ impl TreeStore {
     }
 
     /// Fails if there is hardly enough space.
-    fn check_room(&self, batch: &PendingWrites) -> Result<(), StoreError> {
+    fn check_disk_space(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         let size_bytes = batch.bytes().saturating_mul(2);
-        match self.disk.room_bytes() {
-            Some(room_bytes)
-                if room_bytes < size_bytes.saturating_add(self.settings.room_bytes_min) =>
+        match self.disk.available_bytes() {
+            Some(available_bytes)
+                if available_bytes
+                    < size_bytes.saturating_add(self.settings.disk_free_bytes_min) =>
             {
                 Err(StoreError::DiskFull { path: self.path.clone(), size_bytes })
             }
@@ -374,7 +375,7 @@ impl OrderedStore for TreeStore {
         })
     }
 
-    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, space: Space, from: &[u8], visit: &mut VisitFn<'_>) -> Result<(), StoreError> {
         self.read(|transaction| {
             for entry in transaction.open_table(table_of(space))?.range(from..)? {
                 let (key, value) = entry?;
@@ -388,14 +389,14 @@ impl OrderedStore for TreeStore {
 
     fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         self.reopen_if_closed()?;
-        self.check_room(batch)?;
+        self.check_disk_space(batch)?;
         match self.mend_if_damaged() {
             // The damaged page may not be needed for this batch.
             Ok(_) | Err(StoreError::DiskFull { .. }) => {}
             Err(error) => return Err(error),
         }
         let done = match self.commit(batch) {
-            Err(StoreError::Corrupt { .. }) if self.of_file.mend.is_some() => {
+            Err(StoreError::Corrupt { .. }) if self.of_file.repair.is_some() => {
                 self.is_damaged.store(true, Ordering::Release);
                 self.mend_if_damaged().and_then(|_| self.commit(batch))
             }
@@ -417,12 +418,12 @@ impl OrderedStore for TreeStore {
         Ok(())
     }
 
-    fn mend(&self) -> Result<bool, StoreError> {
+    fn repair(&self) -> Result<bool, StoreError> {
         self.mend_if_damaged()
     }
 
-    fn can_mend(&self) -> bool {
-        self.of_file.mend.is_some()
+    fn can_repair(&self) -> bool {
+        self.of_file.repair.is_some()
     }
 
     fn key_bytes_max(&self) -> usize {
@@ -431,7 +432,7 @@ impl OrderedStore for TreeStore {
 
     fn figures(&self) -> StoreStatistics {
         let size_bytes = |name: &str| self.disk.open(name, false)?.size_bytes();
-        let disk_bytes = [self.of_file.name, &sums_name(self.of_file.name)]
+        let disk_bytes = [self.of_file.name, &checksum_file_name(self.of_file.name)]
             .into_iter()
             .map(|name| size_bytes(name).unwrap_or_default())
             .sum();

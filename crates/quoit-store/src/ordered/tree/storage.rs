@@ -21,17 +21,17 @@ thread_local! {
 }
 
 /// A read transaction of this thread.
-pub(super) struct Reading {
+pub(super) struct ReadScope {
     was_reading: bool,
 }
 
-impl Reading {
+impl ReadScope {
     pub(super) fn begin() -> Self {
         Self { was_reading: IS_READING.replace(true) }
     }
 }
 
-impl Drop for Reading {
+impl Drop for ReadScope {
     fn drop(&mut self) {
         IS_READING.set(self.was_reading);
     }

@@ -5,8 +5,8 @@
 //! the header. So this module finds the readable pages without `redb`, and uses only bytes whose checksum
 //! is right. A damaged page leaves a [`Hole`]: the range between two known keys that contained its keys.
 
+use super::checksums::BLOCK_BYTES;
 use super::header::{HEADER_BYTES, TreeHeader};
-use super::sums::BLOCK_BYTES;
 use crate::error::StoreError;
 use quoit_seam::DiskFile;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, KeyRange, RecordAt, RecordMeta,
+    Applied, BatchWrite, BeforeImage, Decision, Engine, IoMode, KeyRange, RecordAt, RecordMeta,
     RecordRef,
 };
 use std::collections::BTreeMap;
@@ -77,13 +77,13 @@ fn put(engine: &dyn Engine, name: &Name, version: u64) {
         value.extend_from_slice(&value_of(version));
         Decision::Put(RecordMeta::default())
     };
-    let applied = engine.update(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+    let applied = engine.update(&name.at(), BeforeImage::Skip, IoMode::Wait, &mut change).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
 }
 
 fn remove(engine: &dyn Engine, name: &Name) {
     let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-    engine.update(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+    engine.update(&name.at(), BeforeImage::Skip, IoMode::Wait, &mut change).unwrap();
 }
 
 /// Folds and lists while two threads write. Between bursts the engine seals, merges and flushes.
@@ -224,8 +224,8 @@ fn fill(engine: &dyn Engine, singles: &[Single], way: usize) {
         0 => {
             for single in singles {
                 let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(meta);
-                let (at, access) = (single.at(), Access::Wait);
-                engine.update(&at, Before::Skip, access, &mut change).unwrap();
+                let (at, access) = (single.at(), IoMode::Wait);
+                engine.update(&at, BeforeImage::Skip, access, &mut change).unwrap();
             }
         }
         1 => {
@@ -233,7 +233,7 @@ fn fill(engine: &dyn Engine, singles: &[Single], way: usize) {
             engine.batch(&singles.iter().map(write).collect::<Vec<_>>()).unwrap();
         }
         _ => {
-            let applied = engine.transact(Partition(3), Access::Wait, &mut |transaction| {
+            let applied = engine.transact(Partition(3), IoMode::Wait, &mut |transaction| {
                 singles.iter().try_for_each(|single| transaction.put(&single.at(), meta, b"v"))
             });
             assert!(matches!(applied.unwrap(), Applied::Written(_)));

@@ -11,7 +11,7 @@ use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::secondary_index::{IndexPosition, IndexRange, index_entries_of};
 use quoit_store::IndexActivity;
 use quoit_store::engine::{
-    Access, Before, Decision, Engine, KeyRange, Record, RecordAt, RecordMeta, RecordRef,
+    BeforeImage, Decision, Engine, IoMode, KeyRange, Record, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use std::collections::BTreeSet;
@@ -157,7 +157,7 @@ pub fn writes_of_entries_are_counted(subject: &mut impl Subject) {
             value.extend_from_slice(&record.value);
             Decision::Put(record.meta)
         };
-        engine.update(&at, Before::Read, Access::Wait, &mut change).unwrap();
+        engine.update(&at, BeforeImage::Read, IoMode::Wait, &mut change).unwrap();
     };
     let before = subject.engine().index_activity();
     assert_eq!(before, IndexActivity::default());

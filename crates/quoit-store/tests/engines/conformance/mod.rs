@@ -21,7 +21,7 @@ use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::ManualClock;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
+    Applied, BeforeImage, Decision, Engine, IoMode, RecordAt, RecordMeta, RecordRef,
 };
 
 /// Number of partitions of the engines under test.
@@ -126,7 +126,7 @@ fn increment(engine: &dyn Engine, counter: u64) {
             value.extend_from_slice(&count.to_be_bytes());
             Decision::Put(RecordMeta::default())
         };
-        let applied = engine.update(at, Before::Read, Access::Wait, &mut change).unwrap();
+        let applied = engine.update(at, BeforeImage::Read, IoMode::Wait, &mut change).unwrap();
         assert!(matches!(applied, Applied::Written(_)));
     });
 }
@@ -141,7 +141,7 @@ fn with_counter<T>(counter: u64, then: impl FnOnce(&RecordAt<'_>) -> T) -> T {
 }
 
 fn read(engine: &dyn Engine, at: &RecordAt<'_>) -> u64 {
-    match engine.get(at, Access::Wait).unwrap() {
+    match engine.get(at, IoMode::Wait).unwrap() {
         quoit_store::engine::Fetch::Found(record) => count_of(&record.value),
         other => panic!("a counter is {other:?}"),
     }

@@ -7,8 +7,9 @@ use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_seam::Clock;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Body, Decision, Engine, FRONT_BYTES, Fetch, Interrupted,
-    KeyRange, Record, RecordAt, RecordMeta, RecordPlace, RecordRef, Shown, Ticket,
+    Applied, BatchWrite, BeforeImage, Decision, Engine, FRONT_BYTES, Fetch, InPlaceRead,
+    Interrupted, IoMode, KeyRange, Record, RecordAt, RecordMeta, RecordPlace, RecordRef, Ticket,
+    TransactionFn,
 };
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
@@ -71,12 +72,12 @@ fn name_of(which: Which) -> Name {
 }
 
 /// Runs a call without waiting, and if it would block, once more with waiting.
-fn unblocked<T>(mut run: impl FnMut(Access) -> T, would_block: impl Fn(&T) -> bool) -> T {
-    let first = run(Access::NoWait);
+fn unblocked<T>(mut run: impl FnMut(IoMode) -> T, would_block: impl Fn(&T) -> bool) -> T {
+    let first = run(IoMode::NoWait);
     if !would_block(&first) {
         return first;
     }
-    let second = run(Access::Wait);
+    let second = run(IoMode::Wait);
     assert!(!would_block(&second), "the engine would block though it may wait");
     second
 }
@@ -216,7 +217,7 @@ impl Model {
             Decision::Put(record.meta)
         };
         let run = |access| {
-            subject.engine().update(&place.at(), Before::Skip, access, &mut change).unwrap()
+            subject.engine().update(&place.at(), BeforeImage::Skip, access, &mut change).unwrap()
         };
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
@@ -244,7 +245,10 @@ impl Model {
             Decision::Put(record.meta)
         };
         let run = |access| {
-            subject.engine().update_large(&place.at(), Before::Read, access, &mut change).unwrap()
+            subject
+                .engine()
+                .update_large(&place.at(), BeforeImage::Read, access, &mut change)
+                .unwrap()
         };
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
@@ -268,7 +272,7 @@ impl Model {
             Decision::Put(record.meta)
         };
         let run = |access| {
-            subject.engine().update(&place.at(), Before::Read, access, &mut change).unwrap()
+            subject.engine().update(&place.at(), BeforeImage::Read, access, &mut change).unwrap()
         };
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
@@ -283,7 +287,8 @@ impl Model {
             assert_eq!(before.map(RecordRef::to_record).as_ref(), expected, "the record before");
             Decision::Keep
         };
-        let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
+        let run =
+            |access| engine.update(&place.at(), BeforeImage::Read, access, &mut change).unwrap();
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         assert_eq!(applied, Applied::Kept);
         let mut change = |before: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
@@ -297,7 +302,8 @@ impl Model {
             }
             Decision::Keep
         };
-        let run = |access| engine.update(&place.at(), Before::Front, access, &mut change).unwrap();
+        let run =
+            |access| engine.update(&place.at(), BeforeImage::Front, access, &mut change).unwrap();
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         assert_eq!(applied, Applied::Kept);
     }
@@ -305,7 +311,8 @@ impl Model {
     fn remove(&mut self, engine: &dyn Engine, which: Which) {
         let place = self.place(which);
         let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-        let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
+        let run =
+            |access| engine.update(&place.at(), BeforeImage::Read, access, &mut change).unwrap();
         match unblocked(run, |applied| *applied == Applied::WouldBlock) {
             Applied::Written(ticket) => self.written(ticket),
             applied => {
@@ -328,9 +335,9 @@ impl Model {
                 let mut look = |record: &RecordRef<'_>| shown = Fetch::Found(record.to_record());
                 engine.show(&place.at(), access, &mut look).unwrap()
             },
-            |answer| *answer == Shown::WouldBlock,
+            |answer| *answer == InPlaceRead::WouldBlock,
         );
-        assert_eq!(answer == Shown::Found, expected != Fetch::Missing, "{name:?}");
+        assert_eq!(answer == InPlaceRead::Found, expected != Fetch::Missing, "{name:?}");
         assert_eq!(shown, expected, "{name:?}");
     }
 
@@ -377,16 +384,16 @@ impl Model {
     fn transact(&mut self, subject: &impl Subject, changes: &[(Which, Option<Content>, bool)]) {
         let Some(partition) = changes.first().map(|(which, ..)| self.place(*which).partition)
         else {
-            let body: &mut Body<'_> = &mut |_| Ok(());
+            let body: &mut TransactionFn<'_> = &mut |_| Ok(());
             let mut applied =
-                subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
+                subject.engine().transact(Partition(0), IoMode::NoWait, body).unwrap();
             if applied == Applied::WouldBlock {
                 // The engine has to wait for earlier writes.
-                applied = subject.engine().transact(Partition(0), Access::Wait, body).unwrap();
+                applied = subject.engine().transact(Partition(0), IoMode::Wait, body).unwrap();
             }
             assert_eq!(applied, Applied::Kept);
-            let body: &mut Body<'_> = &mut |_| Err(Interrupted::needs_wait());
-            let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
+            let body: &mut TransactionFn<'_> = &mut |_| Err(Interrupted::needs_wait());
+            let applied = subject.engine().transact(Partition(0), IoMode::NoWait, body).unwrap();
             assert_eq!(applied, Applied::WouldBlock);
             return;
         };
@@ -411,7 +418,7 @@ impl Model {
             };
             planned.push((place, before, record));
         }
-        let body: &mut Body<'_> = &mut |transaction| {
+        let body: &mut TransactionFn<'_> = &mut |transaction| {
             for (place, before, record) in &planned {
                 if let Some(before) = before {
                     assert_eq!(transaction.get(&place.at())?, *before, "{:?}", place.name);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quoit_store::engine::{
-    Engine, KeyRange, Record, RecordMeta, RecordPlace, RecordVisitor, RecordWalk, Visited,
+    Engine, KeyRange, Record, RecordMeta, RecordPlace, RecordVisitor, RecordWalk, VisitedRecord,
 };
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ impl RecordVisitor for ModelVisitor<'_> {
         is_wanted(meta).then_some(*place)
     }
 
-    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
-        let Visited::Found(record) = record else { panic!("{encoded:?} is {record:?}") };
+    fn visit(&mut self, encoded: &[u8], record: VisitedRecord<'_>) {
+        let VisitedRecord::Found(record) = record else { panic!("{encoded:?} is {record:?}") };
         assert!(record.is_whole, "{encoded:?}");
         self.found.push((Bytes::copy_from_slice(encoded), record.to_record()));
     }

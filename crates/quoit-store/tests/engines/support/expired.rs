@@ -8,7 +8,7 @@ use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_seam::{Clock, ManualClock};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, Record, RecordMeta, RecordRef,
+    Applied, BeforeImage, Decision, Engine, Fetch, IoMode, Record, RecordMeta, RecordRef,
 };
 
 const LIFE_SECS: u32 = 100;
@@ -42,19 +42,19 @@ pub fn put_expiring_overwrite(engine: &dyn Engine, key: &str, expires_at_secs: u
 fn shown(engine: &dyn Engine, key: &str) -> Option<Record> {
     let name = Name::new(key);
     let at = name.at();
-    let found = match engine.get(&at, Access::Wait).unwrap() {
+    let found = match engine.get(&at, IoMode::Wait).unwrap() {
         Fetch::Found(record) => Some(record),
         Fetch::Missing => None,
         Fetch::WouldBlock => panic!("waited"),
     };
     assert_eq!(engine.head(&at).unwrap(), found.as_ref().map(|record| record.meta));
-    for before in [Before::Front, Before::Read] {
+    for before in [BeforeImage::Front, BeforeImage::Read] {
         let mut seen = None;
         let change = &mut |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
             seen = stored.map(RecordRef::to_record);
             Decision::Keep
         };
-        assert_eq!(engine.update(&at, before, Access::Wait, change).unwrap(), Applied::Kept);
+        assert_eq!(engine.update(&at, before, IoMode::Wait, change).unwrap(), Applied::Kept);
         assert_eq!(seen, found, "{before:?}");
     }
     let mut seen = None;
@@ -62,7 +62,7 @@ fn shown(engine: &dyn Engine, key: &str) -> Option<Record> {
         seen = transaction.get(&at)?;
         Ok(())
     };
-    assert_eq!(engine.transact(at.partition, Access::Wait, body).unwrap(), Applied::Kept);
+    assert_eq!(engine.transact(at.partition, IoMode::Wait, body).unwrap(), Applied::Kept);
     assert_eq!(seen, found);
     let page = engine.fold(at.partition, Identity(0), 100, false).unwrap();
     let folded = page.entries.into_iter().find(|(encoded, _)| **encoded == *at.encoded);
@@ -93,7 +93,7 @@ pub fn an_expired_overwrite_leaves_a_tombstone(
         assert_eq!(Object::decode(&record.value).unwrap(), tombstone);
     };
     // Before and after an update has read it.
-    let found = engine.get(&Name::new("overwrite").at(), Access::Wait).unwrap();
+    let found = engine.get(&Name::new("overwrite").at(), IoMode::Wait).unwrap();
     assert!(matches!(found, Fetch::Found(record) if record.meta == RecordMeta::of(&tombstone, 3)));
     assert_eq!(engine.head(&Name::new("fresh").at()).unwrap(), None);
     check();

@@ -11,8 +11,8 @@ use quoit_seam::{FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::compare::{Digests, Leaf, compared_digest, hour_of};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, Maintenance, RecordAt, RecordMeta,
-    RecordRef, Ticket,
+    Applied, BeforeImage, Decision, Engine, Fetch, IoMode, KeyRange, Maintenance, RecordAt,
+    RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -76,7 +76,7 @@ pub fn try_put(
         out.extend_from_slice(value);
         Decision::Put(meta)
     };
-    match engine.update(&Name::new(key).at(), Before::Read, Access::Wait, change)? {
+    match engine.update(&Name::new(key).at(), BeforeImage::Read, IoMode::Wait, change)? {
         Applied::Written(ticket) => Ok(ticket),
         applied => panic!("{applied:?}"),
     }
@@ -88,12 +88,13 @@ pub fn put(engine: &dyn Engine, key: &str, value: &[u8]) -> Ticket {
 
 pub fn remove(engine: &dyn Engine, key: &str) {
     let change = &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-    let applied = engine.update(&Name::new(key).at(), Before::Skip, Access::Wait, change).unwrap();
+    let applied =
+        engine.update(&Name::new(key).at(), BeforeImage::Skip, IoMode::Wait, change).unwrap();
     assert!(matches!(applied, Applied::Written(_)), "{key} was {applied:?}");
 }
 
 pub fn get(engine: &dyn Engine, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    match engine.get(&Name::new(key).at(), Access::Wait)? {
+    match engine.get(&Name::new(key).at(), IoMode::Wait)? {
         Fetch::Found(record) => Ok(Some(record.value.to_vec())),
         Fetch::Missing => Ok(None),
         Fetch::WouldBlock => panic!("waited"),
@@ -167,7 +168,7 @@ impl Faulty {
         // The nearly full disks of some tests have only some thousand bytes.
         let settings = BitcaskSettings {
             max_file_size_bytes: segment_bytes,
-            kept_room_bytes: 0,
+            reserved_disk_bytes: 0,
             ..BitcaskSettings::new(id)
         };
         let mut faulty = Self {

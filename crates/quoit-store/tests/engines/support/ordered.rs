@@ -30,8 +30,8 @@ pub fn open_ordered(
         "leveled" => OrderedEngine::open_leveled(directory, clock, execution, settings, of_trees),
         "innostore" => {
             let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
-            let LsmSettings { cache_bytes, room_bytes_min, .. } = of_trees;
-            let of_tree = TreeSettings { cache_bytes, room_bytes_min, ..Default::default() };
+            let LsmSettings { cache_bytes, disk_free_bytes_min, .. } = of_trees;
+            let of_tree = TreeSettings { cache_bytes, disk_free_bytes_min, ..Default::default() };
             OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)
         }
         _ => panic!("{engine} is no engine on an ordered store"),

@@ -8,19 +8,19 @@
 //! Identities of nodes are 16 bytes. A reader skips fields that it does not know. A change that it
 //! does not know at all is an error, because nodes that skip it would differ from the others.
 
-mod asks;
 mod log;
+mod requests;
 mod state;
 mod trust;
 
-pub use asks::{
+pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
+pub use requests::{
     Append, AppendOutcome, Appended, Empty, JoinRequest, Joined, MembershipAnswer, MembershipQuery,
     Proposed, ReadIndex, SnapshotPart, StartNoted, Started, VoteAnswer, VoteAsked,
 };
-pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
 pub use state::{
     ChangeMessage, ClusterMessage, Copies, LayoutMessage, LostMessage, MemberMessage,
-    MemberRemoval, MemberStatusMessage, Named, NodeLoss, RaisedMessage, Rule, ServedLayouts,
+    MemberRemoval, MemberStatusMessage, NodeLoss, PropsMessage, RaisedMessage, Rule, ServedLayouts,
     StagedKind, StagedMessage, StagedMessages, StateMessage,
 };
 pub use trust::{

@@ -8,13 +8,13 @@ use bytes::Bytes;
 pub struct ChangeMessage {
     /// Creates or replaces a bucket type.
     #[prost(message, optional, tag = "1")]
-    pub put_type: Option<Named>,
+    pub put_type: Option<PropsMessage>,
     /// Sets the properties that a bucket has of its own.
     #[prost(message, optional, tag = "2")]
-    pub put_bucket: Option<Named>,
+    pub put_bucket: Option<PropsMessage>,
     /// Removes the properties that a bucket has of its own.
     #[prost(message, optional, tag = "3")]
-    pub remove_bucket: Option<Named>,
+    pub remove_bucket: Option<PropsMessage>,
     /// Adds or replaces a member.
     #[prost(message, optional, tag = "4")]
     pub put_member: Option<MemberMessage>,
@@ -246,7 +246,7 @@ pub struct LostMessage {
 
 /// A bucket type or a bucket, with its properties.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Named {
+pub struct PropsMessage {
     /// Name of the bucket type.
     #[prost(bytes = "bytes", tag = "1")]
     pub bucket_type: Bytes,

@@ -163,8 +163,8 @@ fn dynamo_keys_are_as_many_as_asked_and_fixed() {
 fn literals_repeat() {
     assert_eq!(first("<<\"k\">>"), b"k");
     assert_eq!(first("\"k\u{e4}\""), b"k\xe4");
-    assert_eq!(generator("\"k\"").kind(), Kind::String);
-    assert_eq!(generator("<<\"k\">>").kind(), Kind::Binary);
+    assert_eq!(generator("\"k\"").kind(), KeyKind::String);
+    assert_eq!(generator("<<\"k\">>").kind(), KeyKind::Binary);
     assert_eq!(first("{valgen, {fixed_bin, 3, 65}}"), b"AAA");
 }
 
@@ -384,7 +384,7 @@ proptest! {
 
     #[test]
     fn format_strings_never_panic(text in "[~a-z0-9.*+#B-]{0,12}") {
-        for kind in [Kind::Integer, Kind::String, Kind::Binary] {
+        for kind in [KeyKind::Integer, KeyKind::String, KeyKind::Binary] {
             for count in 0..3 {
                 if let Ok(format) = Format::parse(&text, &vec![kind; count]) {
                     format.write(&vec![Key::default(); count], &mut Vec::new());

@@ -2,7 +2,7 @@
 //! memory.
 
 use super::*;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use quoit_model::data_type::{
     EventOrigin, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, State, Value,
 };
@@ -55,7 +55,7 @@ fn page_count(engine: &BitcaskEngine) -> usize {
 }
 
 /// Merges an object into a record in pages. Panics if the record is read as a whole.
-fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> ApplyOutcome {
+fn take_large(records: &Records, place: &PlacedKey<'_>, incoming: &Replicated) -> ApplyOutcome {
     let merged = |_: &Object, _: &Object| panic!("a record in pages was put together");
     let steps = MergeSteps {
         admitted: &|_| Ok(ArrivalDecision::AsItCame),
@@ -65,14 +65,14 @@ fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> Ap
         forget: &|| Ok(()),
         may_be_damaged: false,
     };
-    let taken = records.merge(&place.at(), incoming, false, Access::Wait, &steps);
+    let taken = records.merge(&place.at(), incoming, false, IoMode::Wait, &steps);
     taken.expect("the disk is good").expect("it may wait")
 }
 
-fn stored(records: &Records, place: &Place<'_>) -> Object {
+fn stored(records: &Records, place: &PlacedKey<'_>) -> Object {
     let mut found = None;
     let mut look = |record: &RecordRef<'_>| found = Some(record.to_record());
-    records.show(&place.at(), Access::Wait, &mut look).expect("the disk is good");
+    records.show(&place.at(), IoMode::Wait, &mut look).expect("the disk is good");
     let record = found.expect("a record");
     let object = Object::decode(&record.value).expect("an object");
     assert_eq!(object.digest(), record.meta.digest);
@@ -87,7 +87,7 @@ fn value(object: &Object) -> Option<Value> {
 #[test]
 fn deletes_and_plain_values_put_nothing_together_and_leave_no_page() {
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, PARTITION).expect("the name is good");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("the name is good");
     for (is_map, deleted) in [(false, true), (false, false), (true, true), (true, false)] {
         let engine = engine();
         let records = Records::new(engine.clone(), 1);
@@ -107,7 +107,7 @@ fn deletes_and_plain_values_put_nothing_together_and_leave_no_page() {
 #[test]
 fn a_concurrent_delete_or_value_leaves_what_it_has_not_seen() {
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, PARTITION).expect("the name is good");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("the name is good");
     for (is_map, deleted) in [(false, true), (false, false), (true, true), (true, false)] {
         let engine = engine();
         let records = Records::new(engine.clone(), 1);
@@ -131,7 +131,7 @@ fn a_concurrent_delete_or_value_leaves_what_it_has_not_seen() {
 #[test]
 fn the_last_write_takes_the_pages_with_it() {
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, PARTITION).expect("the name is good");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("the name is good");
     let engine = engine();
     let records = Records::new(engine.clone(), 1);
     let object = updated(None, &add(false, 0..5_000), b"one");
@@ -151,7 +151,7 @@ fn the_last_write_takes_the_pages_with_it() {
 #[test]
 fn a_later_whole_object_writes_the_pages_that_differ() {
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, PARTITION).expect("the name is good");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("the name is good");
     let engine = engine();
     let records = Records::new(engine.clone(), 1);
     let object = updated(None, &add(false, 0..20_000), b"one");
@@ -169,7 +169,7 @@ fn a_later_whole_object_writes_the_pages_that_differ() {
 #[test]
 fn a_delete_that_is_cut_off_has_happened_or_not() {
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, PARTITION).expect("the name is good");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("the name is good");
     let object = updated(None, &add(true, 0..3_000), b"one");
     let tombstone = plain(&object.clock, true);
     let mut outcomes = [0, 0];
@@ -199,12 +199,12 @@ fn a_delete_that_is_cut_off_has_happened_or_not() {
 #[test]
 fn pages_that_were_read_are_not_kept() {
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, PARTITION).expect("the name is good");
+    let place = PlacedKey::new(&encoded, PARTITION).expect("the name is good");
     let engine = engine();
     let object = Object::default();
     let records = Records::new(engine.clone(), 1);
     take_into(&records, &place, &replicated(&object, MergeRule::Causal), false).expect("good");
-    let read = engine.transact(PARTITION, Access::Wait, &mut |transaction| {
+    let read = engine.transact(PARTITION, IoMode::Wait, &mut |transaction| {
         for _ in 0..2 {
             let record = transaction.get(&place.at())?.expect("a record");
             assert!(record.value.is_unique(), "somebody else has it");
@@ -212,5 +212,5 @@ fn pages_that_were_read_are_not_kept() {
         Ok(())
     });
     assert_eq!(read.expect("the disk is good"), Applied::Kept);
-    assert!(matches!(engine.get(&place.at(), Access::Wait), Ok(Fetch::Found(_))));
+    assert!(matches!(engine.get(&place.at(), IoMode::Wait), Ok(Fetch::Found(_))));
 }

@@ -1,6 +1,6 @@
 use super::super::{ApplyOutcome, ArrivalDecision, MergeSteps, Records, Replicated, merge};
 use crate::error::RequestError;
-use crate::placement::Place;
+use crate::placement::PlacedKey;
 use crate::stored::decode;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::{Access, Maintenance, PointAccess, RecordRef};
+use quoit_store::engine::{IoMode, Maintenance, PointAccess, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn engine_on(disk: Arc<FaultyDisk>) -> Arc<BitcaskEngine> {
 /// Merges an object into the record, without any reap record.
 fn take_into(
     records: &Records,
-    place: &Place<'_>,
+    place: &PlacedKey<'_>,
     incoming: &Replicated,
     needs_ticket: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
@@ -119,10 +119,10 @@ fn take_into(
 /// `may_be_damaged` into a record that was found damaged.
 fn take_around(
     records: &Records,
-    place: &Place<'_>,
+    place: &PlacedKey<'_>,
     incoming: &Replicated,
     needs_ticket: bool,
-    admitted: &dyn Fn(Access) -> Result<ArrivalDecision, RequestError>,
+    admitted: &dyn Fn(IoMode) -> Result<ArrivalDecision, RequestError>,
     may_be_damaged: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
@@ -134,7 +134,7 @@ fn take_around(
         forget: &|| Ok(()),
         may_be_damaged,
     };
-    records.merge(&place.at(), incoming, needs_ticket, Access::Wait, &steps)
+    records.merge(&place.at(), incoming, needs_ticket, IoMode::Wait, &steps)
 }
 
 /// Delivers objects to a replica in this order, and checks after each that the replica stores the merge
@@ -143,7 +143,7 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
     let engine = engine();
     let records = Records::new(engine.clone(), 1);
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let place = PlacedKey::new(&encoded, Partition(3)).expect("the name is good");
     let mut model: Option<Object> = None;
     for (step, chosen) in order.iter().enumerate() {
         let object = &objects[chosen % objects.len()];
@@ -156,7 +156,7 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
         let expected = model.as_ref().expect("something was delivered");
         let mut found = None;
         let mut look = |record: &RecordRef<'_>| found = Some(record.to_record());
-        engine.show(&place.at(), Access::Wait, &mut look).expect("the disk is good");
+        engine.show(&place.at(), IoMode::Wait, &mut look).expect("the disk is good");
         let found = found.expect("something is stored");
         let stored = decode(&found.value).expect("it is an object");
         assert_eq!(stored.digest(), expected.digest(), "{stored:?} is not {expected:?}");
@@ -211,11 +211,11 @@ fn a_damaged_record_is_removed_when_nothing_may_be_stored_instead() {
     let engine = engine_on(Arc::clone(&disk));
     let records = Records::new(engine.clone(), 1);
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let place = PlacedKey::new(&encoded, Partition(3)).expect("the name is good");
     let incoming = |object| replicated(object, MergeRule::Causal);
     take_into(&records, &place, &incoming(&objects[0]), false).expect("the disk is good");
     damage_last(&disk);
-    let read = || engine.get(&place.at(), Access::Wait);
+    let read = || engine.get(&place.at(), IoMode::Wait);
     assert!(matches!(read(), Err(StoreError::Corrupt { .. })), "{:?}", read());
     let nothing = |_| Ok(ArrivalDecision::Nothing);
     let taken = take_around(&records, &place, &incoming(&objects[1]), false, &nothing, true);
@@ -232,7 +232,7 @@ fn an_older_object_does_not_replace_one_that_has_replaced_a_damaged_copy() {
     let engine = engine_on(Arc::clone(&disk));
     let records = Records::new(engine.clone(), 1);
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let place = PlacedKey::new(&encoded, Partition(3)).expect("the name is good");
     let [older, newer] = [&objects[0], &objects[1]].map(|made| replicated(made, MergeRule::Causal));
     take_into(&records, &place, &older, false).expect("the disk is good");
     damage_last(&disk);
@@ -256,7 +256,7 @@ fn a_reaped_tombstone_is_gone_and_anything_else_stays() {
     let engine = engine();
     let records = Records::new(engine.clone(), 1);
     let encoded = KEY.encoded();
-    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let place = PlacedKey::new(&encoded, Partition(3)).expect("the name is good");
     let deliver = |object| {
         let incoming = replicated(object, MergeRule::Causal);
         take_into(&records, &place, &incoming, false).expect("the disk is good");

@@ -1,7 +1,7 @@
 //! Random histories of several replicas, compared with the naive model.
 
 use super::model::{Event, History, Seen, comparable, live_of, request, value};
-use super::strategies::{Context, Happening, REPLICAS, happenings};
+use super::strategies::{Context, HistoryStep, REPLICAS, happenings};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -37,14 +37,14 @@ impl World {
         Replica::new(&char::from(b'a' + self.incarnation_count).to_string(), self.datatype)
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), TestCaseError> {
+    fn happen(&mut self, happening: HistoryStep) -> Result<(), TestCaseError> {
         let replica = match happening {
-            Happening::Operate { replica, operation, context, now_us } => {
+            HistoryStep::Operate { replica, operation, context, now_us } => {
                 self.replicas[replica].now_us = now_us;
                 self.operate(replica, &operation, &context)?;
                 replica
             }
-            Happening::Join { replica, delta } => {
+            HistoryStep::Join { replica, delta } => {
                 if !self.deltas.is_empty() {
                     let (request, delta) = delta.get(&self.deltas);
                     self.replicas[replica].join(delta);
@@ -52,11 +52,11 @@ impl World {
                 }
                 replica
             }
-            Happening::Merge { replica, from } => {
+            HistoryStep::Merge { replica, from } => {
                 self.merge(replica, from);
                 replica
             }
-            Happening::Delete { replica } => {
+            HistoryStep::Delete { replica } => {
                 // The counters of a store have gaps, as here.
                 let counter = self.history.requests.len() as u64 * 10 + 1;
                 self.replicas[replica].delete(counter);
@@ -65,12 +65,12 @@ impl World {
                 self.seen[replica].insert(request);
                 replica
             }
-            Happening::Forget { replica } => {
+            HistoryStep::Forget { replica } => {
                 self.replicas[replica] = self.newcomer();
                 self.seen[replica].clear();
                 replica
             }
-            Happening::Read { replica } => {
+            HistoryStep::Read { replica } => {
                 let events = self.history.events(&self.seen[replica]);
                 self.reads.push((self.replicas[replica].clock.clone(), events));
                 replica
@@ -179,7 +179,7 @@ impl World {
     }
 }
 
-fn run(datatype: Datatype, happenings: Vec<Happening>) -> Result<(), TestCaseError> {
+fn run(datatype: Datatype, happenings: Vec<HistoryStep>) -> Result<(), TestCaseError> {
     let mut world = World::new(datatype);
     happenings.into_iter().try_for_each(|happening| world.happen(happening))?;
     world.come_to_rest()

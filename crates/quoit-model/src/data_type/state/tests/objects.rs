@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum HistoryStep {
     /// An operation by a client that had read nothing, or any object of the history.
     Operate { replica: usize, operation: Operation, read: Option<prop::sample::Index> },
     /// A plain value or a delete by a client that had read nothing, or any object of the history.
@@ -19,17 +19,17 @@ enum Happening {
     Merge { replica: usize, from: prop::sample::Index },
 }
 
-fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<Happening>> {
+fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<HistoryStep>> {
     let replica = || 0..REPLICAS;
     let read = || prop::option::of(any::<prop::sample::Index>());
     let happening = prop_oneof![
         5 => (replica(), operation(datatype), read()).prop_map(
-            |(replica, operation, read)| Happening::Operate { replica, operation, read }
+            |(replica, operation, read)| HistoryStep::Operate { replica, operation, read }
         ),
         2 => (replica(), any::<bool>(), read())
-            .prop_map(|(replica, deleted, read)| Happening::Write { replica, deleted, read }),
+            .prop_map(|(replica, deleted, read)| HistoryStep::Write { replica, deleted, read }),
         5 => (replica(), any::<prop::sample::Index>())
-            .prop_map(|(replica, from)| Happening::Merge { replica, from }),
+            .prop_map(|(replica, from)| HistoryStep::Merge { replica, from }),
     ];
     vec(happening, 0..30)
 }
@@ -53,17 +53,17 @@ impl World {
         Self { datatype, writes_ahead, objects, history: History::default(), once: vec![nothing] }
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), TestCaseError> {
+    fn happen(&mut self, happening: HistoryStep) -> Result<(), TestCaseError> {
         let replica = match happening {
-            Happening::Operate { replica, operation, read } => {
+            HistoryStep::Operate { replica, operation, read } => {
                 self.operate(replica, &operation, read);
                 replica
             }
-            Happening::Write { replica, deleted, read } => {
+            HistoryStep::Write { replica, deleted, read } => {
                 self.write(replica, deleted, read);
                 replica
             }
-            Happening::Merge { replica, from } => {
+            HistoryStep::Merge { replica, from } => {
                 let (object, seen) = from.get(&self.once).clone();
                 self.objects[replica].0 = self.objects[replica].0.merge(&object);
                 self.objects[replica].1.extend(seen);
@@ -155,7 +155,7 @@ impl World {
 fn run(
     datatype: Datatype,
     writes_ahead: bool,
-    happenings: Vec<Happening>,
+    happenings: Vec<HistoryStep>,
 ) -> Result<(), TestCaseError> {
     let mut world = World::new(datatype, writes_ahead);
     happenings.into_iter().try_for_each(|happening| world.happen(happening))?;

@@ -71,7 +71,7 @@ pub(super) enum Context {
 
 /// A step of a history.
 #[derive(Clone, Debug)]
-pub(super) enum Happening {
+pub(super) enum HistoryStep {
     Operate {
         replica: usize,
         operation: Operation,
@@ -100,7 +100,7 @@ pub(super) enum Happening {
 
 pub(super) const REPLICAS: usize = 3;
 
-pub(super) fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<Happening>> {
+pub(super) fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<HistoryStep>> {
     let replica = || 0..REPLICAS;
     let context = prop_oneof![
         2 => Just(Context::None),
@@ -110,15 +110,15 @@ pub(super) fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<Happen
     let happening = prop_oneof![
         10 => (replica(), operation(datatype), context, 0u64..4).prop_map(
             |(replica, operation, context, now_us)| {
-                Happening::Operate { replica, operation, context, now_us }
+                HistoryStep::Operate { replica, operation, context, now_us }
             }
         ),
         10 => (replica(), any::<prop::sample::Index>())
-            .prop_map(|(replica, delta)| Happening::Join { replica, delta }),
-        3 => (replica(), replica()).prop_map(|(replica, from)| Happening::Merge { replica, from }),
-        1 => replica().prop_map(|replica| Happening::Delete { replica }),
-        1 => replica().prop_map(|replica| Happening::Forget { replica }),
-        3 => replica().prop_map(|replica| Happening::Read { replica }),
+            .prop_map(|(replica, delta)| HistoryStep::Join { replica, delta }),
+        3 => (replica(), replica()).prop_map(|(replica, from)| HistoryStep::Merge { replica, from }),
+        1 => replica().prop_map(|replica| HistoryStep::Delete { replica }),
+        1 => replica().prop_map(|replica| HistoryStep::Forget { replica }),
+        3 => replica().prop_map(|replica| HistoryStep::Read { replica }),
     ];
     vec(happening, 0..40)
 }
