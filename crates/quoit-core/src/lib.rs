@@ -12,9 +12,12 @@
 //! and layouts as a [`quoit_cluster::ControlPlane`], time as a [`quoit_seam::Clock`].
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
+mod appended;
+mod bitmap;
 mod blocking;
 mod calls;
 mod changes;
@@ -30,6 +33,7 @@ mod healing;
 mod hints;
 mod jobs;
 mod listing;
+mod little_endian;
 mod local_node;
 mod losses;
 mod machine_boot;

@@ -97,7 +97,7 @@ pub(crate) fn primaries(state: &State, partition: Partition, n_val: u32) -> BTre
     let live = state.layouts().live().iter();
     live.flat_map(|layout| {
         let primaries = layout.primaries(partition, n_val).iter();
-        primaries.map(|node| layout.nodes()[usize::from(*node)])
+        primaries.map(|node| layout.node_at(*node))
     })
     .collect()
 }

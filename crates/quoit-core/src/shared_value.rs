@@ -26,9 +26,9 @@ pub(crate) fn append(object: &Bytes, out: &mut Vec<u8>, rest: Option<&mut Bytes>
     match rest {
         None => out.extend_from_slice(object),
         Some(rest) => {
-            let front_bytes = object.len().min(FRONT_BYTES);
-            out.extend_from_slice(&object[..front_bytes]);
-            *rest = object.slice(front_bytes..);
+            let front = object.get(..FRONT_BYTES).unwrap_or(object);
+            out.extend_from_slice(front);
+            *rest = object.slice(front.len()..);
         }
     }
 }

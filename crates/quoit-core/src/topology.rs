@@ -61,8 +61,14 @@ struct LiveLayout {
 impl LiveLayout {
     /// The place of a node, from its index in the layout.
     fn place(&self, node: u16) -> NodeIndex {
-        self.places.as_ref().map_or(node, |places| places[usize::from(node)])
+        self.places.as_ref().map_or(node, |places| place_in(places, node))
     }
+}
+
+/// The place of a node, from its index in a layout that has these places.
+#[expect(clippy::indexing_slicing, reason = "`places` has one for each node of the layout")]
+fn place_in(places: &[NodeIndex], node: u16) -> NodeIndex {
+    places[usize::from(node)]
 }
 
 fn node_index(index: usize) -> NodeIndex {
@@ -174,13 +180,20 @@ impl Topology {
     /// Version of the layout that serves reads of a partition. Requests for reads carry it: a node where
     /// earlier layouts have retired already still accepts it if it is the partition's newest layout.
     pub(crate) fn read_layout(&self, partition: Partition) -> u64 {
-        self.layouts[usize::from(self.reads[usize::from(partition.0)])].layout.version()
+        self.read_by(partition).layout.version()
     }
 
     /// Index of the layout that serves reads of a partition, in the list that [`Topology::writers`]
     /// returns.
+    #[expect(clippy::indexing_slicing, reason = "`reads` has a number for each partition")]
     pub(crate) fn read_index(&self, partition: Partition) -> usize {
         usize::from(self.reads[usize::from(partition.0)])
+    }
+
+    /// The layout that serves reads of a partition.
+    #[expect(clippy::indexing_slicing, reason = "`reads` has indexes of live layouts")]
+    fn read_by(&self, partition: Partition) -> &LiveLayout {
+        &self.layouts[self.read_index(partition)]
     }
 
     /// Version of the oldest live layout.
@@ -220,6 +233,7 @@ impl Topology {
     }
 
     /// A node by its place.
+    #[expect(clippy::indexing_slicing, reason = "places are indexes of `nodes`")]
     pub(crate) fn node(&self, place: NodeIndex) -> &Node {
         &self.nodes[usize::from(place)]
     }
@@ -272,7 +286,7 @@ impl Topology {
     ) -> Voters {
         let ReplicaCount { n_val, filled_n_val } = replicas;
         debug_assert!(filled_n_val <= n_val, "the filled replicas are some of all");
-        let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
+        let live = self.read_by(partition);
         let mut voters = self.voters(live, partition, n_val, sloppy, failed);
         if filled_n_val < n_val && !planted!(CountsUnfilled) {
             let filled = live.layout.primaries(partition, filled_n_val);
@@ -311,7 +325,7 @@ impl Topology {
         let voters = self.readers(partition, ReplicaCount::all_filled(n_val), true, &[]);
         let mut stand_ins =
             voters.iter().flat_map(|voter| (0..voter.fallback_votes).map(|_| voter.node));
-        let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
+        let live = self.read_by(partition);
         let primaries = live.layout.primaries(partition, n_val);
         let owners = primaries.iter().map(|node| live.place(*node)).cycle().take(n_val as usize);
         owners
@@ -388,7 +402,7 @@ impl Topology {
         match &live.places {
             None => Voters::assign(order.copied(), n_val, sloppy, is_up),
             Some(places) => {
-                let mapped = order.map(|node| places[usize::from(*node)]);
+                let mapped = order.map(|node| place_in(places, *node));
                 Voters::assign(mapped, n_val, sloppy, is_up)
             }
         }

@@ -23,6 +23,7 @@ const CRATES_WITHOUT_INDEXES: &[&str] = &[
     "quoit-client",
     "quoit-cluster",
     "quoit-config",
+    "quoit-core",
     "quoit-data-dir",
     "quoit-mapreduce",
     "quoit-model",

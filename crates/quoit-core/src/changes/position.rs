@@ -10,6 +10,7 @@
 //! ```
 
 use super::log::LogPosition;
+use crate::little_endian::{u32_at, u64_at};
 use crate::queues::Cursor;
 use quoit_model::node::NodeId;
 use std::collections::BTreeMap;
@@ -66,26 +67,20 @@ impl FeedPosition {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, PositionError> {
-        let nodes = bytes.get(HEAD_BYTES..).ok_or(PositionError)?;
-        let count = nodes.len() / NODE_BYTES;
-        if bytes[0] != FORMAT || nodes.len() % NODE_BYTES != 0 || count > NODE_COUNT_MAX {
+        let (head, nodes) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or(PositionError)?;
+        let (nodes, rest) = nodes.as_chunks::<NODE_BYTES>();
+        if head[0] != FORMAT || !rest.is_empty() || nodes.len() > NODE_COUNT_MAX {
             return Err(PositionError);
         }
-        let u32_at = |bytes: &[u8], at: usize| {
-            u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+        let place = |node: &[u8; NODE_BYTES]| {
+            let cursor = Cursor { file: u32_at(node, 16)?, offset: u64_at(node, 20)? };
+            Some((*node.first_chunk()?, LogPosition { log: u64_at(node, 8)?, cursor }))
         };
-        let u64_at = |bytes: &[u8], at: usize| {
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-        };
-        let place = |node: &[u8]| {
-            let mark: NodeMark = node[..8].try_into().expect("eight bytes");
-            let cursor = Cursor { file: u32_at(node, 16), offset: u64_at(node, 20) };
-            (mark, LogPosition { log: u64_at(node, 8), cursor })
-        };
+        let places: Option<BTreeMap<_, _>> = nodes.iter().map(place).collect();
         Ok(Self {
-            period: u32_at(bytes, 1),
-            reported_us: u64_at(bytes, 5),
-            places: nodes.chunks_exact(NODE_BYTES).map(place).collect(),
+            period: u32_at(head, 1).ok_or(PositionError)?,
+            reported_us: u64_at(head, 5).ok_or(PositionError)?,
+            places: places.ok_or(PositionError)?,
         })
     }
 }

@@ -296,7 +296,7 @@ impl ChangeStream {
 
     fn question(&self, node: &NodeFeed) -> ReadChanges {
         let (from, since_us) = match (node.next, self.since_us) {
-            (Some(_), _) => (ChangesFrom::Place, 0),
+            (Some(_), _) => (ChangesFrom::PlacedKey, 0),
             (None, Some(us)) => (ChangesFrom::Time, us),
             (None, None) => (ChangesFrom::Oldest, 0),
         };
@@ -313,13 +313,13 @@ impl ChangeStream {
     /// Requests changes from each node of which no change is waiting to be emitted.
     async fn ask(&mut self) -> Result<(), ChangeFeedError> {
         let own = self.feeds.local.state().node_id();
-        let (mut replies, mut asked, mut own_mark) = (Replies::new(), Vec::new(), None);
+        let (mut replies, mut asked, mut of_own) = (Replies::new(), Vec::new(), None);
         for (mark, node) in &self.nodes {
             if !node.waiting.is_empty() {
                 continue;
             }
             if node.id == own {
-                own_mark = Some(*mark);
+                of_own = Some((*mark, self.question(node)));
             } else if let Some(peer) = self.feeds.local.reachable(node.id)
                 && let Ok(slot) = u16::try_from(asked.len())
             {
@@ -334,8 +334,7 @@ impl ChangeStream {
             }
         }
         let mut answers = Vec::new();
-        if let Some(mark) = own_mark {
-            let question = self.question(&self.nodes[&mark]);
+        if let Some((mark, question)) = of_own {
             answers.push((mark, self.feeds.own_changes(question).await?));
         }
         let gather = async {

@@ -199,6 +199,10 @@ impl Coordinator {
 
     /// Writes new records of one partition in one engine call. Leaves the records that exist by now, and
     /// all records if the engine refuses; written one by one, each of those reports its own fault.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each record has the range of its bytes in `bytes`"
+    )]
     fn write_new(
         &self,
         step: Vec<NewRecord>,
@@ -268,6 +272,7 @@ impl Coordinator {
 
 /// Groups records by partition into steps of at most [`STEP_BYTES`]. Of several objects of one name, all
 /// but one are left; the caller merges them afterwards.
+#[expect(clippy::indexing_slicing, reason = "`order` has the indexes of the records")]
 fn steps(records: Vec<NewRecord>, left: &mut Vec<ImportedObject>) -> Vec<Vec<NewRecord>> {
     // Sorts indexes in place of records, which are large; each record is moved once.
     let mut order: Vec<usize> = (0..records.len()).collect();

@@ -6,6 +6,7 @@
 
 use super::RecordDelivery;
 use super::paged::SentInPages;
+use crate::bitmap::Bitmap;
 use crate::error::RequestError;
 use crate::records::{is_object, is_sent_by_pages};
 use crate::replica::merge_rule;
@@ -260,8 +261,8 @@ impl RecordDelivery {
         if offered.wanted.len() != records.len().div_ceil(8) {
             return Err(answer());
         }
-        let is_wanted = |place: usize| offered.wanted[place / 8] & (1 << (place % 8)) != 0;
-        let wanted = records.iter().enumerate().filter(|(place, _)| is_wanted(*place));
+        let wanted = records.iter().enumerate();
+        let wanted = wanted.filter(|(place, _)| Bitmap::is_set(&offered.wanted, *place));
         Ok(wanted.map(|(_, record)| *record).collect())
     }
 

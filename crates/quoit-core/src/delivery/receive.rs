@@ -7,6 +7,7 @@
 
 use super::RecordDelivery;
 use super::hand::meta_of;
+use crate::bitmap::Bitmap;
 use crate::error::RequestError;
 use crate::reap_records::ReapRecord;
 use crate::refusal::{Refusal, refuse};
@@ -36,7 +37,8 @@ impl RecordDelivery {
             let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.wanted(&offer))).await {
                 Ok(Ok(wanted)) => {
-                    reply.send(&Offered { wanted: wanted.into(), pressure_percent }, b"");
+                    let wanted = wanted.into_bytes();
+                    reply.send(&Offered { wanted, pressure_percent }, b"");
                 }
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
@@ -46,11 +48,11 @@ impl RecordDelivery {
 
     /// Returns a bit for each offered record, set if this node lacks it, has another version that does
     /// not supersede it, or can't read its own. The records without a bit are synced.
-    fn wanted(&self, offer: &Offer) -> Result<Vec<u8>, Refusal> {
+    fn wanted(&self, offer: &Offer) -> Result<Bitmap, Refusal> {
         if offer.keys.len() != offer.digests.len() {
             return Err(Refusal::Malformed("an offer has a digest for each key".to_owned()));
         }
-        let mut wanted = vec![0; offer.keys.len().div_ceil(8)];
+        let mut wanted = Bitmap::none(offer.keys.len());
         let mut known_count = 0_u32;
         for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
             let place = self.local.place(key, offer.partition)?;
@@ -64,11 +66,11 @@ impl RecordDelivery {
             if is_same || clock.is_some_and(|clock| self.has_superseded(&place.at(), clock)) {
                 known_count += 1;
             } else {
-                wanted[index / 8] |= 1 << (index % 8);
+                wanted.set(index);
             }
         }
         debug_assert_eq!(
-            wanted.iter().map(|byte: &u8| byte.count_ones()).sum::<u32>() + known_count,
+            wanted.count() + known_count,
             length_u32(offer.keys.len()),
             "an offered record is known here or wanted"
         );

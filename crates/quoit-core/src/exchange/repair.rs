@@ -83,7 +83,7 @@ impl AntiEntropy {
         }
         let mut left = &std::mem::take(&mut plan.pull)[..];
         while !left.is_empty() {
-            let tags = &left[..left.len().min(PULL_COUNT)];
+            let tags = left.get(..PULL_COUNT).unwrap_or(left);
             let mut pull =
                 Pull { partition: u32::from(partition.0), layout_version, ..Pull::default() };
             write_tags(tags.iter().map(|tag| (*tag, false)), &mut pull.tags);
@@ -102,6 +102,7 @@ impl AntiEntropy {
             if tag_count == 0 || tag_count > tags.len() {
                 return Err(answer());
             }
+            left = left.get(tag_count..).ok_or_else(answer)?;
             for place in &pulled.wanted {
                 let (tag, known) = known.get(*place as usize).ok_or_else(answer)?;
                 plan.push.insert((*tag, known.key.clone()));
@@ -119,7 +120,6 @@ impl AntiEntropy {
             }
             self.delivery.send_missed_reap_records(peer.node_id(), reaped).await;
             self.delivery.throttle.wait_for(pulled_bytes).await;
-            left = &left[tag_count..];
         }
         let pushed: Vec<_> = plan.push.into_iter().collect();
         let (mut left, mut read_count) = (&pushed[..], 1);

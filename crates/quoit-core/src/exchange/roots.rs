@@ -94,11 +94,11 @@ pub(super) fn ask(
     for shared in all {
         let digests = engine.digests(shared.partition, hour_min)?;
         // A class that is not sent counts as empty. So the other node notices records that only it has.
-        let classes = bits(shared.classes).filter(|class| digests.0[usize::from(*class)] != 0);
+        let classes = bits(shared.classes).filter(|class| digests.of_class(*class) != 0);
         let classes = classes.fold(0, |bits, class| bits | 1 << class);
         asked.partitions.push(u32::from(shared.partition.0));
         asked.classes.push(classes);
-        asked.digests.extend(bits(classes).map(|class| digests.0[usize::from(class)]));
+        asked.digests.extend(bits(classes).map(|class| digests.of_class(class)));
     }
     Ok(asked)
 }
@@ -119,15 +119,14 @@ pub(super) fn answer(
     for (place, (number, theirs)) in (0..).zip(asked.partitions.iter().zip(theirs)) {
         let found = all.binary_search_by_key(number, |shared| u32::from(shared.partition.0));
         let mut differing = 0;
-        match found {
-            Ok(found) => {
-                let shared = &all[found];
+        match found.ok().and_then(|found| all.get(found)) {
+            Some(shared) => {
                 let ours = engine.digests(shared.partition, asked.hour_min)?;
-                let differs = |class: usize| ours.0[class] != theirs.0[class];
-                let classes = bits(shared.classes).filter(|class| differs(usize::from(*class)));
+                let differs = |class: &u8| ours.of_class(*class) != theirs.of_class(*class);
+                let classes = bits(shared.classes).filter(differs);
                 differing = classes.fold(0, |bits, class| bits | 1 << class);
             }
-            Err(_) => answer.not_comparable.push(place),
+            None => answer.not_comparable.push(place),
         }
         answer.differing.push(differing);
     }
@@ -166,8 +165,10 @@ fn digests_of(asked: &exchange::Compare) -> Option<Vec<Digests>> {
     let mut all = Vec::with_capacity(asked.partitions.len());
     for classes in &asked.classes {
         let mut digests = Digests::default();
-        for class in bits(*classes) {
-            digests.0[usize::from(class)] = *left.next()?;
+        for (class, digest) in digests.0.iter_mut().enumerate() {
+            if *classes & (1_u32 << class) != 0 {
+                *digest = *left.next()?;
+            }
         }
         all.push(digests);
     }

@@ -196,7 +196,7 @@ impl AntiEntropy {
         let mut fetched = BTreeSet::new();
         let mut left = &tags[..];
         while !left.is_empty() {
-            let some = &left[..left.len().min(TAG_COUNT)];
+            let some = left.get(..TAG_COUNT).unwrap_or(left);
             let mut pull = Pull {
                 partition: u32::from(partition.0),
                 layout_version: self.local.state().layouts().newest().version(),
@@ -211,9 +211,9 @@ impl AntiEntropy {
             if tag_count == 0 || tag_count > some.len() {
                 return Err(answer());
             }
+            left = left.get(tag_count..).ok_or_else(answer)?;
             let taken = self.take_pulled(partition, pulled, reply.payload).await?;
             fetched.extend(taken.ok_or_else(answer)?.into_iter().map(|taken| taken.tag));
-            left = &left[tag_count..];
         }
         Ok(fetched)
     }

@@ -128,20 +128,22 @@ impl Walk {
         let mut all = Vec::new();
         let mut asked = Vec::new();
         for steps in steps.chunk_by(is_one) {
-            let (ranges, these) = self.ask_of(engine, steps)?;
+            let [RangeStep { partition, scope, .. }, ..] = *steps else { continue };
+            let (ranges, these) = self.ask_of(engine, partition, scope, steps)?;
             all.push(ranges);
             asked.push(these);
         }
         Ok(Some((all, AskedMessage(asked))))
     }
 
-    /// Makes the message part for `steps`, which are of one class of one partition and at least one.
+    /// Makes the message part for `steps`, which are all of one class of one partition.
     fn ask_of(
         &self,
         engine: &dyn Compare,
+        partition: Partition,
+        scope: Scope,
         steps: &[RangeStep],
     ) -> Result<(Ranges, AskedRanges), StoreError> {
-        let RangeStep { partition, scope, .. } = steps[0];
         let mut asked = AskedRanges { partition, scope, split: Vec::new(), listed: Vec::new() };
         let mut ranges = Ranges {
             partition: u32::from(partition.0),

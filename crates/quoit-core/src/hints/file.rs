@@ -16,6 +16,7 @@
 //! old one and renamed over it.
 
 use super::references::{HintReference, References};
+use crate::appended::appended;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_number::low_u32;
@@ -32,6 +33,7 @@ const ENTRY_BYTES: usize = 32;
 const SLACK_BYTES: u64 = 1 << 20;
 /// Bytes that are read in one call.
 const READ_BYTES: usize = 64 << 10;
+const _: () = assert!(READ_BYTES.is_multiple_of(ENTRY_BYTES), "a read has whole entries");
 
 /// An entry of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +59,11 @@ impl HintEntry {
         bytes[20..28].copy_from_slice(&identity.0.to_le_bytes());
         let start = out.len();
         seal(&bytes, out);
-        debug_assert_eq!(Self::read(&out[start..]), Some(self), "an entry reads as it was written");
+        debug_assert_eq!(
+            Self::read(appended(out, start)),
+            Some(self),
+            "an entry reads as it was written"
+        );
     }
 
     /// Reads an entry; `None` if the checksum or the kind is wrong.
@@ -97,8 +103,8 @@ pub(super) fn seal(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&checksum_of(bytes));
 }
 
-fn opened(bytes: &[u8]) -> Option<&[u8]> {
-    let (content, checksum) = bytes.split_at_checked(ENTRY_BYTES - 4)?;
+fn opened(bytes: &[u8]) -> Option<&[u8; ENTRY_BYTES - 4]> {
+    let (content, checksum) = bytes.split_first_chunk::<{ ENTRY_BYTES - 4 }>()?;
     (checksum == checksum_of(content)).then_some(content)
 }
 
@@ -143,7 +149,8 @@ impl HintFile {
         let mut damaged_count = 0_u64;
         loop {
             let count = file.read_at(&mut buffer, opened.size_bytes)?;
-            for (place, bytes) in buffer[..count].chunks_exact(ENTRY_BYTES).enumerate() {
+            let entries = buffer.chunks_exact(ENTRY_BYTES).take(count / ENTRY_BYTES);
+            for (place, bytes) in entries.enumerate() {
                 if opened.size_bytes == 0 && place == 0 {
                     opened.check_header(bytes)?;
                     continue;

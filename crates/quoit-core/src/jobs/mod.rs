@@ -254,7 +254,8 @@ impl JobRun {
     /// a node.
     async fn map(&mut self, mut mapping: Mapping) -> Result<(), JobError> {
         let phase = mapping.phase;
-        let work = self.works[phase].as_ref().expect("map and link phases are run by nodes");
+        let work = self.works.get(phase).and_then(Option::as_ref);
+        let work = work.expect("map and link phases are run by nodes");
         mapping.send(&self.jobs, work).await?;
         if !mapping.fetching.is_done() {
             self.fetch(&mut mapping).await?;
@@ -273,7 +274,9 @@ impl JobRun {
     /// Reads some objects of a phase, and applies its function to them.
     async fn fetch(&mut self, mapping: &mut Mapping) -> Result<(), JobError> {
         let (phase, fetching) = (mapping.phase, &mut mapping.fetching);
-        let kind = self.pipeline.phases()[phase].kind.clone();
+        let read =
+            self.pipeline.phases().get(phase).expect("records are read for a phase of the job");
+        let kind = read.kind.clone();
         let mut outputs = Vec::new();
         let mut whole = Vec::new();
         fetching.read(&self.jobs, phase, &kind, &mut outputs, &mut whole).await?;

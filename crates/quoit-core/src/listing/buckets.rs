@@ -189,14 +189,16 @@ impl BucketListing {
 
     /// Asks sources for more names until each has one to compare or is complete.
     async fn fill(&mut self) -> Result<(), RequestError> {
-        while let Some(place) =
-            self.sources.iter().position(|source| source.names.is_empty() && !source.complete)
+        let is_lacking = |source: &BucketSource| source.names.is_empty() && !source.complete;
+        while let Some(node) =
+            self.sources.iter().find(|source| is_lacking(source)).map(|source| source.node)
         {
-            let node = self.sources[place].node;
             match self.ask(node).await {
-                Ok(listed) => {
-                    self.sources[place].names = listed.buckets.into();
-                    self.sources[place].complete = listed.complete;
+                Ok(BucketsListed { buckets, complete }) => {
+                    // The first source that lacks names is still the one that was asked.
+                    if let Some(asked) = self.sources.iter_mut().find(|source| is_lacking(source)) {
+                        (asked.names, asked.complete) = (buckets.into(), complete);
+                    }
                 }
                 Err(Failed::Node(fault)) => {
                     self.failed.push(node);

@@ -44,8 +44,9 @@ impl IndexQuery {
     /// If the continuation is invalid or belongs to another query.
     pub fn continue_after(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {
         let (head, position) =
-            continuation.split_at_checked(HEAD_BYTES).ok_or(InvalidContinuation)?;
-        if head[0] != VERSION || head[1..] != self.seal(position) {
+            continuation.split_first_chunk::<HEAD_BYTES>().ok_or(InvalidContinuation)?;
+        let [version, seal @ ..] = head;
+        if *version != VERSION || *seal != self.seal(position) {
             return Err(InvalidContinuation);
         }
         let position = Bytes::copy_from_slice(position);

@@ -32,8 +32,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 const VERSION: u8 = 1;
 const SEAL_END: usize = 9;
-const HEAD_BYTES: usize = 25;
-const _: () = assert!(HEAD_BYTES == SEAL_END + 16 && SEAL_END == 1 + 8, "the sum of the fields");
+const NODE_BYTES: usize = 16;
+const _: () = assert!(SEAL_END == 1 + 8, "the sum of the fields");
 
 /// Error for a coverage context that can't be read, or belongs to another bucket or cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -145,13 +145,8 @@ struct ContextScope<'a> {
 
 impl ContextScope<'_> {
     fn context(self, node: NodeId, partitions: &PartitionSet) -> Bytes {
-        let mut context = vec![VERSION];
-        context.extend_from_slice(&[0; SEAL_END - 1]);
-        context.extend_from_slice(&node.0);
-        context.extend_from_slice(&partitions.to_bytes());
-        let seal = self.seal(&context[SEAL_END..]);
-        context[1..SEAL_END].copy_from_slice(&seal);
-        Bytes::from(context)
+        let rest = [&node.0[..], &partitions.to_bytes()[..]].concat();
+        Bytes::from([&[VERSION][..], &self.seal(&rest)[..], &rest[..]].concat())
     }
 
     /// Reads the node and the partitions of a context.
@@ -160,15 +155,16 @@ impl ContextScope<'_> {
         context: &[u8],
         ring_size: u16,
     ) -> Result<(NodeId, PartitionSet), InvalidContext> {
-        let (head, partitions) = context.split_at_checked(HEAD_BYTES).ok_or(InvalidContext)?;
-        let is_one = head[0] == VERSION
-            && head[1..SEAL_END] == self.seal(&context[SEAL_END..])
+        let (head, rest) = context.split_first_chunk::<SEAL_END>().ok_or(InvalidContext)?;
+        let (node, partitions) = rest.split_first_chunk::<NODE_BYTES>().ok_or(InvalidContext)?;
+        let [version, seal @ ..] = head;
+        let is_one = *version == VERSION
+            && *seal == self.seal(rest)
             && partitions.len() == usize::from(ring_size).div_ceil(8);
         if !is_one {
             return Err(InvalidContext);
         }
-        let node = head[SEAL_END..].try_into().map_err(|_| InvalidContext)?;
-        Ok((NodeId(node), PartitionSet::from_bytes(partitions)))
+        Ok((NodeId(*node), PartitionSet::from_bytes(partitions)))
     }
 
     fn seal(self, rest: &[u8]) -> [u8; 8] {
@@ -186,9 +182,10 @@ impl ContextScope<'_> {
 fn divided(mut shares: Vec<NodeShare>, count_min: usize) -> Vec<NodeShare> {
     let sizes = shares.iter().map(|share| share.partitions.iter().count());
     let mut by_size: BinaryHeap<(usize, usize)> = sizes.zip(0..).collect();
-    while shares.len() < count_min {
-        let Some((size, place)) = by_size.pop().filter(|(size, _)| *size > 1) else { break };
-        let whole = &mut shares[place];
+    while shares.len() < count_min
+        && let Some((size, place)) = by_size.pop().filter(|(size, _)| *size > 1)
+        && let Some(whole) = shares.get_mut(place)
+    {
         let upper: Vec<_> = whole.partitions.iter().skip(size / 2).collect();
         let mut half = whole.partitions.empty_like();
         for partition in &upper {

@@ -101,6 +101,7 @@ pub(crate) fn shares(
     share_out(&holders, topology.own(), wanted)
 }
 
+#[expect(clippy::indexing_slicing, reason = "`counts` has a count for each node in `holders`")]
 fn share_out(
     holders: &[(Partition, Vec<NodeIndex>)],
     own: Option<NodeIndex>,
@@ -115,9 +116,10 @@ fn share_out(
             nodes.iter().for_each(|node| counts[usize::from(*node)] += 1);
         }
         let best = (0..place_count)
-            .max_by_key(|node| (counts[usize::from(*node)], Some(*node) == own))
-            .filter(|node| counts[usize::from(*node)] > 0);
-        let Some(node) = best else {
+            .zip(counts)
+            .max_by_key(|(node, count)| (*count, Some(*node) == own))
+            .filter(|(_, count)| *count > 0);
+        let Some((node, _)) = best else {
             return Err(RequestError::InsufficientCoverage);
         };
         let mut partitions = wanted.empty_like();

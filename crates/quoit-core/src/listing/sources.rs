@@ -80,6 +80,17 @@ impl ListingSource {
     fn done(share: NodeShare, positions: VecDeque<Bytes>) -> Self {
         Self { share, after: None, positions, is_complete: true, answer: None }
     }
+
+    /// Takes the positions of an answer.
+    fn take(&mut self, Scanned { positions, next }: Scanned) {
+        debug_assert!(
+            self.positions.is_empty() && !self.is_complete,
+            "a source is asked for more when all its positions were taken"
+        );
+        self.positions = positions.into();
+        self.is_complete = next.is_none();
+        self.after = next;
+    }
 }
 
 /// A scan of all partitions. Each partition is read once, from one node with a complete copy of it. All nodes
@@ -160,8 +171,10 @@ impl Sources {
     fn take_any(&mut self, count_max: usize) -> Vec<Bytes> {
         for _ in 0..self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();
-            let positions = &mut self.sources[self.turn].positions;
-            if !positions.is_empty() {
+            let at_turn = self.sources.get_mut(self.turn);
+            if let Some(ListingSource { positions, .. }) = at_turn
+                && !positions.is_empty()
+            {
                 return positions.drain(..count_max.min(positions.len())).collect();
             }
         }
@@ -184,43 +197,34 @@ impl Sources {
 
     /// Asks all sources that have no positions left, and waits for the first answer.
     async fn await_answers(&mut self, count_max: usize) -> Result<(), RequestError> {
-        for place in 0..self.sources.len() {
-            let source = &self.sources[place];
+        let mut sources = std::mem::take(&mut self.sources);
+        for source in &mut sources {
             if source.positions.is_empty() && !source.is_complete && source.answer.is_none() {
-                let answer = self.ask(source, count_max);
-                self.sources[place].answer = Some(answer);
+                source.answer = Some(self.ask(source, count_max));
             }
         }
-        let (place, answered) = self.answered().await;
-        self.sources[place].answer = None;
-        match answered {
-            Ok(Scanned { positions, next }) => {
-                let source = &mut self.sources[place];
-                debug_assert!(
-                    source.positions.is_empty() && !source.is_complete,
-                    "a source is asked for more when all its positions were taken"
-                );
-                source.positions = positions.into();
-                source.is_complete = next.is_none();
-                source.after = next;
-                Ok(())
-            }
-            Err(Failed::Node(fault)) => {
+        self.sources = sources;
+        match self.answered().await {
+            Ok(()) => Ok(()),
+            Err((place, Failed::Node(fault))) => {
                 self.reassign_failed(place).map_err(|nobody| fault.unwrap_or(nobody))
             }
-            Err(Failed::Here(fault)) => Err(fault),
-            Err(Failed::Stale) => self.reassign_all().await,
+            Err((_, Failed::Here(fault))) => Err(fault),
+            Err((_, Failed::Stale)) => self.reassign_all().await,
         }
     }
 
-    /// The next answer, and the index of its source.
-    async fn answered(&mut self) -> (usize, Result<Scanned, Failed>) {
+    /// Waits for the next answer, and gives the positions in it to its source. An error comes with the
+    /// index of the source.
+    async fn answered(&mut self) -> Result<(), (usize, Failed)> {
         poll_fn(|context| {
             for (place, source) in self.sources.iter_mut().enumerate() {
                 if let Some(answer) = &mut source.answer
                     && let Poll::Ready(answered) = answer.as_mut().poll(context)
                 {
-                    return Poll::Ready((place, answered));
+                    source.answer = None;
+                    let taken = answered.map(|scanned| source.take(scanned));
+                    return Poll::Ready(taken.map_err(|fault| (place, fault)));
                 }
             }
             Poll::Pending
@@ -319,6 +323,7 @@ async fn scan_once_rebuilt(
 }
 
 /// Takes the least positions of all sources, until one that is not complete has none left.
+#[expect(clippy::indexing_slicing, reason = "heads have indexes of sources")]
 fn merge(sources: &mut [ListingSource], count_max: usize) -> Vec<Bytes> {
     let first = |(place, source): (usize, &ListingSource)| {
         source.positions.front().map(|position| Reverse((position.clone(), place)))

@@ -227,7 +227,13 @@ impl Queue {
     pub(crate) fn push_reference(&mut self, priority: QueuePriority, entry: QueueEntry) {
         assert!(priority != QueuePriority::RealTime, "real-time entries have a queue of their own");
         self.counts.queued += 1;
-        self.references[priority.index()].push_back(entry);
+        self.references(priority).push_back(entry);
+    }
+
+    /// The waiting entries of a lower priority.
+    #[expect(clippy::indexing_slicing, reason = "only the lower priorities are below 2")]
+    const fn references(&mut self, priority: QueuePriority) -> &mut VecDeque<QueueEntry> {
+        &mut self.references[priority.index()]
     }
 
     /// Notes a real-time entry in the journal that an earlier process queued and this queue still
@@ -265,7 +271,7 @@ impl Queue {
             return Some((QueuePriority::RealTime, entry));
         }
         [QueuePriority::FullSync, QueuePriority::Fold].into_iter().find_map(|priority| {
-            let entry = self.references[priority.index()].pop_front()?;
+            let entry = self.references(priority).pop_front()?;
             Some((priority, entry))
         })
     }
@@ -366,7 +372,7 @@ impl Queue {
                     let place = self.window.partition_point(|other| other.sequence < *sequence);
                     self.window.insert(place, entry);
                 }
-                priority => self.references[priority.index()].push_front(entry),
+                priority => self.references(priority).push_front(entry),
             }
         }
         self.check();

@@ -18,6 +18,8 @@
 //! client could choose a key whose bytes would then be read as an entry.
 
 use super::{ReapRecord, ReapSequence};
+use crate::appended::appended;
+use crate::little_endian::{u32_at, u64_at};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
@@ -49,14 +51,17 @@ impl EntryHead {
             return None;
         }
         let checksum = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], salt);
-        (checksum == number(bytes, 0)).then(|| Self {
-            sequence: ReapSequence(number(bytes, 8)),
-            identity: Identity(number(bytes, 16)),
+        if checksum != u64_at(bytes, 0)? {
+            return None;
+        }
+        Some(Self {
+            sequence: ReapSequence(u64_at(bytes, 8)?),
+            identity: Identity(u64_at(bytes, 16)?),
             partition: Partition(u16::from_le_bytes([bytes[24], bytes[25]])),
-            name_bytes: short_number(bytes, 28),
-            tombstone_bytes: short_number(bytes, 32),
-            durable_bytes: short_number(bytes, 36),
-            body_checksum: number(bytes, 40),
+            name_bytes: u32_at(bytes, 28)?,
+            tombstone_bytes: u32_at(bytes, 32)?,
+            durable_bytes: u32_at(bytes, 36)?,
+            body_checksum: u64_at(bytes, 40)?,
         })
     }
 
@@ -79,14 +84,6 @@ impl EntryHead {
             tombstone: body.slice(self.name_bytes as usize..),
         })
     }
-}
-
-fn number(bytes: &[u8; HEAD_BYTES], offset: usize) -> u64 {
-    u64::from_le_bytes(*bytes[offset..].first_chunk().expect("the head has all of its numbers"))
-}
-
-fn short_number(bytes: &[u8; HEAD_BYTES], offset: usize) -> u32 {
-    u32::from_le_bytes(*bytes[offset..].first_chunk().expect("the head has all of its numbers"))
 }
 
 /// Appends the entry of a record to a buffer.
@@ -121,7 +118,7 @@ pub(super) fn append_entry(
     out.extend_from_slice(&record.name);
     out.extend_from_slice(&record.tombstone);
     debug_assert_eq!(
-        EntryHead::read(&out[start..], salt).map(|head| head.entry_bytes()),
+        EntryHead::read(appended(out, start), salt).map(|head| head.entry_bytes()),
         Some(out.len() - start),
         "an entry is as long as its head says"
     );
@@ -158,8 +155,9 @@ impl Iterator for LogParts<'_> {
         let start = self.offset;
         let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
         let Some(head) = EntryHead::read(rest, self.salt) else {
-            let is_head = |offset: &usize| EntryHead::read(&rest[*offset..], self.salt).is_some();
-            let length = (1..rest.len()).find(is_head).unwrap_or(rest.len());
+            let mut heads = rest.windows(HEAD_BYTES).skip(1);
+            let next = heads.position(|bytes| EntryHead::read(bytes, self.salt).is_some());
+            let length = next.map_or(rest.len(), |between| 1 + between);
             self.offset = start + length;
             return Some((start..self.offset, LogPart::Unknown));
         };

@@ -81,10 +81,11 @@ fn file_head(number: u32, salt: u64) -> Vec<u8> {
 /// Returns the salt in the head of a log file; `None` if the bytes are not a head of this format.
 pub(super) fn salt_of(bytes: &[u8]) -> Option<u64> {
     let bytes: &[u8; FILE_HEAD_BYTES] = bytes.first_chunk()?;
-    let (content, checksum) = bytes.split_at(FILE_HEAD_BYTES - 8);
-    let is_whole = xxh3_64(content).to_le_bytes() == checksum;
-    let is_ours = content[..8] == MAGIC && content[8..12] == VERSION.to_le_bytes();
-    (is_whole && is_ours).then(|| u64::from_le_bytes(content[16..].try_into().expect("8 are left")))
+    let (content, checksum) = bytes.split_last_chunk::<8>()?;
+    let (_, salt) = content.split_last_chunk()?;
+    let is_whole = xxh3_64(content).to_le_bytes() == *checksum;
+    let is_ours = bytes[..8] == MAGIC && bytes[8..12] == VERSION.to_le_bytes();
+    (is_whole && is_ours).then(|| u64::from_le_bytes(*salt))
 }
 
 pub(super) fn name(number: u32) -> String {
@@ -146,7 +147,7 @@ impl EntrySource {
         let Some(count) = self.read_at(&mut bytes, access)? else {
             return Ok(ReadEntry::WouldBlock);
         };
-        let head = EntryHead::read(&bytes[..count], self.salt);
+        let head = EntryHead::read(bytes.get(..count).unwrap_or(&bytes), self.salt);
         let head = match head {
             Some(head) if head.sequence == self.sequence => head,
             // Without waiting, a read returns only the bytes that are in memory.

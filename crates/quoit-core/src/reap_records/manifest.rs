@@ -22,6 +22,7 @@
 //! no longer names it is durable. Only the last file that it names grows.
 
 use super::ReapSequence;
+use crate::little_endian::{u32_at, u64_at};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
@@ -75,6 +76,17 @@ impl ReapManifest {
 
     fn ring_size(&self) -> u16 {
         u16::try_from(self.retired.len()).expect("rings have at most 65535 partitions")
+    }
+
+    /// Notes that the records of a partition have retired up to a sequence number.
+    ///
+    /// # Panics
+    ///
+    /// If the partition is not in the ring.
+    #[expect(clippy::indexing_slicing, reason = "others panic, as documented")]
+    pub(super) fn retire(&mut self, partition: Partition, up_to: ReapSequence) {
+        let known = &mut self.retired[usize::from(partition.0)];
+        *known = up_to.max(*known);
     }
 
     /// True if a record of this partition with this sequence number has retired.
@@ -140,32 +152,36 @@ impl ReapManifest {
             return Ok(None);
         };
         let is_whole = xxh3_64(content).to_le_bytes() == *checksum;
-        if !is_whole || content.len() < HEAD_BYTES || content[..8] != MAGIC {
+        let Some((head, rest)) = content.split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        if !is_whole || !head.starts_with(&MAGIC) {
             return Ok(None);
         }
-        let version = short_number(content, 8);
+        let version = short_number(head, 8);
         if version != VERSION {
             return Err(version);
         }
-        let ring_size = usize::from(u16::from_le_bytes([content[12], content[13]]));
-        let file_count = short_number(content, 24) as usize;
+        let ring_size = usize::from(u16::from_le_bytes([head[12], head[13]]));
+        let file_count = short_number(head, 24) as usize;
         let files_bytes = file_count.saturating_mul(FILE_BYTES);
-        if content.len() - HEAD_BYTES != files_bytes.saturating_add(9 * ring_size) {
+        if rest.len() != files_bytes.saturating_add(9 * ring_size) {
             return Ok(None);
         }
-        let (files, by_partition) = content[HEAD_BYTES..].split_at(files_bytes);
+        let (files, by_partition) = rest.split_at(files_bytes);
         let (retired, lost) = by_partition.split_at(8 * ring_size);
-        let files = files.chunks_exact(FILE_BYTES).map(|file| NamedFile {
+        let files = files.as_chunks::<FILE_BYTES>().0.iter().map(|file| NamedFile {
             number: short_number(file, 0),
             durable_bytes: number(file, 8),
             salt: number(file, 16),
         });
         let files: Vec<_> = files.collect();
-        let retired = retired.chunks_exact(8).map(|each| ReapSequence(number(each, 0)));
+        let retired = retired.as_chunks::<8>().0.iter();
+        let retired = retired.map(|each| ReapSequence(u64::from_le_bytes(*each)));
         let retired: Vec<_> = retired.collect();
         let lost = (0..).map(Partition).zip(lost).filter(|(_, is_lost)| **is_lost != 0);
         // The next records must not count as retired, and the file that grows must be the last one.
-        let sequence = ReapSequence(number(content, 16));
+        let sequence = ReapSequence(number(head, 16));
         let is_ordered = files.is_sorted_by(|one, next| one.number < next.number);
         if !is_ordered || retired.iter().any(|up_to| *up_to > sequence) || sequence.0 > SEQUENCE_MAX
         {
@@ -230,10 +246,10 @@ impl ReapManifest {
     }
 }
 
-fn number(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(*bytes[offset..].first_chunk().expect("lengths were compared"))
+fn number<const SIZE: usize>(bytes: &[u8; SIZE], offset: usize) -> u64 {
+    u64_at(bytes, offset).expect("heads and entries have all of their numbers")
 }
 
-fn short_number(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(*bytes[offset..].first_chunk().expect("lengths were compared"))
+fn short_number<const SIZE: usize>(bytes: &[u8; SIZE], offset: usize) -> u32 {
+    u32_at(bytes, offset).expect("heads and entries have all of their numbers")
 }

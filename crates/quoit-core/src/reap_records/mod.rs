@@ -392,8 +392,7 @@ impl ReapRecords {
             }
             count += retired.len();
             retired.iter().for_each(|row| shared.note_dead(row));
-            let known = &mut shared.manifest.retired[usize::from(partition.0)];
-            *known = up_to.max(*known);
+            shared.manifest.retire(*partition, up_to);
         }
         self.note_count(&shared);
         drop(shared);

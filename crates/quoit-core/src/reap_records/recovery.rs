@@ -205,7 +205,8 @@ impl Recovery<'_> {
         );
         let mut newest: BTreeMap<Option<Bytes>, TableRow> = BTreeMap::new();
         for row in rows {
-            let file = &self.files[&row.place.file];
+            let file = self.files.get(&row.place.file);
+            let file = file.expect("the rows are those of files that were read");
             let name = match EntrySource::new(file, row).read(IoMode::Wait)? {
                 ReadEntry::Whole(record) => Some(record.name),
                 ReadEntry::Damaged | ReadEntry::WouldBlock => None,
@@ -259,6 +260,7 @@ fn settle_end(file: &LogFile, bytes: &Bytes, durable: u64) -> Result<(), StoreEr
     if start >= end {
         return Ok(());
     }
-    file.file.write_at(&bytes[start..end], start as u64)?;
+    let unsettled = bytes.get(start..end).expect("the file was read up to its last sound entry");
+    file.file.write_at(unsettled, start as u64)?;
     Ok(file.file.sync()?)
 }

@@ -52,7 +52,16 @@ impl SharedTables {
         if let Some(record) = self.in_memory.get(&row.sequence) {
             return RecordSource::Memory(record.clone());
         }
-        RecordSource::Log(EntrySource::new(&self.files[&row.place.file], row))
+        RecordSource::Log(EntrySource::new(self.file(row.place.file), row))
+    }
+
+    /// Returns a log file by its number.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub(super) fn file(&self, number: u32) -> &LogFile {
+        self.files.get(&number).expect("a file stays while it has rows or grows")
     }
 
     /// Notes that the table does not refer to an entry any more.

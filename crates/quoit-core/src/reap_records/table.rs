@@ -49,7 +49,8 @@ impl PartitionRows {
     /// Returns the rows from an identity on, in the order of identities.
     fn from(&self, from: Identity) -> impl Iterator<Item = TableRow> {
         let start = self.sorted.partition_point(|row| row.identity < from);
-        let mut sorted = self.sorted[start..].iter().copied().peekable();
+        let (_, sorted) = self.sorted.split_at(start);
+        let mut sorted = sorted.iter().copied().peekable();
         let recent = self.recent.range((from, ReapSequence(0))..);
         let mut recent = recent.map(recent_row).peekable();
         std::iter::from_fn(move || match (sorted.peek(), recent.peek()) {
@@ -112,9 +113,9 @@ impl PartitionRows {
             return;
         }
         let start = self.sorted.partition_point(|row| row.identity < identity);
-        let of_identity =
-            self.sorted[start..].iter_mut().take_while(|row| row.identity == identity);
-        let found = of_identity.into_iter().find(|row| row.sequence == former);
+        let (_, from_identity) = self.sorted.split_at_mut(start);
+        let mut of_identity = from_identity.iter_mut().take_while(|row| row.identity == identity);
+        let found = of_identity.find(|row| row.sequence == former);
         debug_assert!(found.is_some(), "a row is replaced while the table has it");
         if let Some(found) = found {
             *found = row;
@@ -220,7 +221,7 @@ impl ReapTable {
     ///
     /// If the partition is not in the ring.
     pub(super) fn insert(&mut self, partition: Partition, row: TableRow) {
-        self.rows[usize::from(partition.0)].insert(row);
+        self.of(partition).insert(row);
         self.count += 1;
     }
 
@@ -230,7 +231,12 @@ impl ReapTable {
     ///
     /// If the partition is not in the ring.
     pub(super) fn replace(&mut self, partition: Partition, former: ReapSequence, row: TableRow) {
-        self.rows[usize::from(partition.0)].replace(row.identity, former, row);
+        self.of(partition).replace(row.identity, former, row);
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "other partitions panic, as callers document")]
+    fn of(&mut self, partition: Partition) -> &mut PartitionRows {
+        &mut self.rows[usize::from(partition.0)]
     }
 
     /// Removes the rows of a log file, and returns the partitions that had some.

@@ -62,7 +62,7 @@ impl LogWriter {
             let number = self.active(shared)?;
             let (salt, durable_bytes) = {
                 let shared = shared.read();
-                let file = &shared.files[&number];
+                let file = shared.file(number);
                 (file.salt, file.durable_bytes)
             };
             let room = self.file_bytes_max.saturating_sub(durable_bytes) as usize;
@@ -77,7 +77,7 @@ impl LogWriter {
             }
             debug_assert!(places.len() > count_before, "each file gets an entry, so the loop ends");
             let written = {
-                let file = Arc::clone(&shared.read().files[&number].file);
+                let file = Arc::clone(&shared.read().file(number).file);
                 file.write_at(&bytes, durable_bytes.into()).and_then(|()| file.sync())
             };
             if let Err(fault) = written {
@@ -99,7 +99,7 @@ impl LogWriter {
     /// Returns the file to append to, which is a new one if the last one is full.
     fn active(&mut self, shared: &RwLock<SharedTables>) -> Result<u32, StoreError> {
         if let Some(number) = self.active
-            && shared.read().files[&number].durable_bytes < self.file_bytes_max
+            && shared.read().file(number).durable_bytes < self.file_bytes_max
         {
             return Ok(number);
         }
@@ -196,7 +196,7 @@ impl LogWriter {
     fn move_live(&mut self, shared: &RwLock<SharedTables>, number: u32) -> Result<(), StoreError> {
         let (file, salt, live_count) = {
             let shared = shared.read();
-            let file = &shared.files[&number];
+            let file = shared.file(number);
             (Arc::clone(&file.file), file.salt, file.live_count)
         };
         if live_count == 0 {

@@ -16,8 +16,8 @@
 //! Digests do not cover tombstones, so anti-entropy does not find primaries that store something else.
 //! The reaper has those records read from all primaries, which repairs them.
 
-use super::Bitmap;
 use super::Reaper;
+use crate::bitmap::Bitmap;
 use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
@@ -267,6 +267,7 @@ impl Reaper {
 
     /// Asks the other primaries to hold or to reap the tombstones of a batch. Returns one opinion for
     /// each.
+    #[expect(clippy::indexing_slicing, reason = "`by_node` has indexes of the batch")]
     async fn ask(
         &self,
         topology: &Topology,

@@ -18,7 +18,6 @@
 //! arrive any more. `docs/design/reaping.md` has the argument.
 
 mod agreement;
-mod bitmap;
 mod blockers;
 mod retirement;
 mod serve;
@@ -38,7 +37,6 @@ use crate::tombstones::{
     LEFT_BEHIND_US, NotedTombstone, NotedTombstones, SCAN_PAGE, ScanStep, TICK,
 };
 use crate::write_hook::WriteHook;
-use bitmap::Bitmap;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_store::engine::Record;

@@ -193,10 +193,9 @@ impl Reaper {
         }
         let gather = async {
             while let Some((tag, answer)) = replies.next().await {
-                if let Ok(Ok(answer)) =
-                    answer.map(|reply| UnsettledPartitions::decode(reply.header))
-                {
-                    answers.insert(asked[usize::from(tag)], answer);
+                let answer = answer.map(|reply| UnsettledPartitions::decode(reply.header));
+                if let (Ok(Ok(answer)), Some(id)) = (answer, asked.get(usize::from(tag))) {
+                    answers.insert(*id, answer);
                 }
             }
         };

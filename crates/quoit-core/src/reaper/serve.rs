@@ -4,8 +4,8 @@
 //! right after the answer: other primaries remove their tombstones because of it. Both steps can be repeated
 //! at will, and nothing is kept in memory between them.
 
-use super::Bitmap;
 use super::Reaper;
+use crate::bitmap::Bitmap;
 use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::placement::PlacedKey;
@@ -125,7 +125,7 @@ impl Reaper {
                 Err(fault) => return Err(fault),
                 Ok(Some(Copy::Found(stored, Some(tombstone)))) if stored == *digest => {
                     records.push(reap_record(&at, tombstone)?);
-                    there.push((index, at));
+                    there.push((index, at, *digest));
                 }
                 Ok(Some(Copy::Found(..))) => {}
                 Ok(Some(Copy::Missing) | None) => gone.set(index),
@@ -133,9 +133,9 @@ impl Reaper {
         }
         debug_assert_eq!(records.len(), there.len(), "what is removed has a reap record before");
         self.replica.add_reap_records(records)?;
-        for (index, at) in there {
+        for (index, at, digest) in there {
             yield_to_requests();
-            if self.replica.reap_copy(&at, places[index].1)? {
+            if self.replica.reap_copy(&at, digest)? {
                 gone.set(index);
             }
         }

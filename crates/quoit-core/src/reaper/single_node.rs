@@ -38,9 +38,9 @@ impl Reaper {
                 }
             }
             let mut reaped_count = 0;
-            for index in 0..due.len() {
+            for (index, noted) in due.iter().enumerate() {
                 yield_to_requests();
-                match reaper.reap(&due[index]) {
+                match reaper.reap(noted) {
                     Ok(is_reaped) => reaped_count += usize::from(is_reaped),
                     Err(StoreError::Corrupt { .. }) => {}
                     Err(fault) => return Err(reaper.put_off(due.split_off(index), fault.into())),

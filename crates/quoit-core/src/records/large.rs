@@ -2,6 +2,7 @@
 
 use super::pages::can_have_pages;
 use super::{Records, Updated, should_be_divided};
+use crate::appended::appended;
 use crate::shared_value;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
@@ -50,7 +51,7 @@ impl Records {
             let decision = change(stored, out, rest);
             needs_pages = match decision {
                 Decision::Put(meta) if can_have_pages(at) => {
-                    should_parts_be_divided(meta, &out[start..], rest)
+                    should_parts_be_divided(meta, appended(out, start), rest)
                 }
                 _ => false,
             };

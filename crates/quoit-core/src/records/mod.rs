@@ -50,6 +50,7 @@ mod root_change;
 mod sent;
 mod staged;
 
+use crate::appended::appended;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
@@ -178,7 +179,7 @@ impl Records {
             let decision = change(stored, out);
             becomes_large = matches!(decision, Decision::Put(_))
                 && pages::can_have_pages(at)
-                && should_be_divided(&out[start..]);
+                && should_be_divided(appended(out, start));
             if becomes_large && access == IoMode::NoWait { Decision::Keep } else { decision }
         })?;
         let updated = applied.map_or(Updated::InPages, Updated::Applied);

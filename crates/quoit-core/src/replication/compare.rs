@@ -91,11 +91,29 @@ pub struct ClusterDigests {
     pub missing: BTreeSet<u16>,
 }
 
-/// A range of a partition, and the index of the range of the question that it belongs to.
+/// A range of a partition, and the range of the question that it belongs to: its arc, and its index.
 struct Part {
     partition: Partition,
     range: u64,
+    arc: u16,
     place: usize,
+}
+
+impl ClusterDigests {
+    /// Takes a node's answer for these parts. False if the answer does not fit: it has a digest for each
+    /// part, or none if the question is for records.
+    #[expect(clippy::indexing_slicing, reason = "`digests` has one for each range of the question")]
+    fn take(&mut self, wants_records: bool, parts: &[Part], answer: DigestsRead) -> bool {
+        let digest_count = if wants_records { 0 } else { parts.len() };
+        if answer.digests.len() != digest_count {
+            return false;
+        }
+        for (part, digest) in parts.iter().zip(answer.digests) {
+            self.digests[part.place] ^= digest;
+        }
+        self.records.extend(answer.records.into_iter().map(compared));
+        true
+    }
 }
 
 impl Replication {
@@ -130,16 +148,14 @@ impl Replication {
                 let partition = Partition(number);
                 match self.answering_node(&state, partition) {
                     Some(node) => {
-                        let part = Part { partition, range: *range, place };
+                        let part = Part { partition, range: *range, arc: *arc, place };
                         parts.entry(node).or_default().push(part);
                     }
                     None => _ = told.missing.insert(*arc),
                 }
             }
         }
-        let mut missing = Vec::new();
-        self.query_nodes(&state, question, &parts, &mut told, &mut missing).await?;
-        told.missing.extend(missing.into_iter().map(|place| asked[place].arc));
+        self.query_nodes(&state, question, &parts, &mut told).await?;
         Ok(told)
     }
 
@@ -148,14 +164,10 @@ impl Replication {
         let layouts = state.layouts();
         let newest = layouts.newest();
         let n_val = state.n_vals().iter().copied().min().unwrap_or(1);
-        newest
-            .primaries(partition, n_val)
-            .iter()
-            .map(|node| newest.nodes()[usize::from(*node)])
-            .find(|id| {
-                let is_up = *id == state.node_id() || self.local.reachable(*id).is_some();
-                is_up && !layouts.is_incomplete(partition, *id)
-            })
+        newest.primaries(partition, n_val).iter().map(|node| newest.node_at(*node)).find(|id| {
+            let is_up = *id == state.node_id() || self.local.reachable(*id).is_some();
+            is_up && !layouts.is_incomplete(partition, *id)
+        })
     }
 
     async fn query_nodes(
@@ -164,14 +176,12 @@ impl Replication {
         question: ClusterQuestion<'_>,
         parts: &BTreeMap<NodeId, Vec<Part>>,
         told: &mut ClusterDigests,
-        missing: &mut Vec<usize>,
     ) -> Result<(), RequestError> {
         let mut replies = Replies::new();
-        let nodes: Vec<&NodeId> = parts.keys().collect();
+        let nodes: Vec<(&NodeId, &Vec<Part>)> = parts.iter().collect();
         let mut own = None;
         let mut unanswered: BTreeSet<u16> = BTreeSet::new();
-        for (node, tag) in nodes.iter().zip(0_u16..) {
-            let of_node = &parts[node];
+        for ((node, of_node), tag) in nodes.iter().zip(0_u16..) {
             let ask = asked_of_node(state, question, of_node);
             if **node == state.node_id() {
                 own = Some((tag, ask));
@@ -203,22 +213,17 @@ impl Replication {
         };
         let _ = timeout(ANSWER_TIMEOUT, gather).await;
         for (tag, answer) in answers {
-            let of_node = &parts[nodes[usize::from(tag)]];
+            let Some((node, of_node)) = nodes.get(usize::from(tag)) else { continue };
             if let Some(queue) = &answer.stale_queue {
-                return Err(stale_refusal(state, *nodes[usize::from(tag)], queue));
+                return Err(stale_refusal(state, **node, queue));
             }
-            if !question.wants_records && answer.digests.len() != of_node.len() {
+            if !told.take(question.wants_records, of_node, answer) {
                 unanswered.insert(tag);
-                continue;
             }
-            for (part, digest) in of_node.iter().zip(answer.digests) {
-                told.digests[part.place] ^= digest;
-            }
-            told.records.extend(answer.records.into_iter().map(compared));
         }
-        for tag in unanswered {
-            missing.extend(parts[nodes[usize::from(tag)]].iter().map(|part| part.place));
-        }
+        let unanswered = unanswered.iter().filter_map(|tag| nodes.get(usize::from(*tag)));
+        let missing = unanswered.flat_map(|(_, of_node)| of_node.iter());
+        told.missing.extend(missing.map(|part| part.arc));
         Ok(())
     }
 
@@ -287,6 +292,7 @@ impl Replication {
             .collect()
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`told` has a digest for each range")]
     fn tell_digests(
         &self,
         engine: &dyn Compare,
@@ -384,4 +390,35 @@ fn stale_refusal(state: &State, node: NodeId, queue: &str) -> RequestError {
         "the queue {queue} of {node} is stale, so that deleted records could come back: use quoit repl \
          rebase {queue} in that cluster first"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(place: usize) -> Part {
+        Part { partition: Partition(3), range: HashRange::ALL.number(), arc: 0, place }
+    }
+
+    fn answer(digests: &[u64]) -> DigestsRead {
+        DigestsRead { digests: digests.to_vec(), ..DigestsRead::default() }
+    }
+
+    #[test]
+    fn digests_of_several_nodes_are_added_range_by_range() {
+        let mut told = ClusterDigests { digests: vec![0; 3], ..ClusterDigests::default() };
+        assert!(told.take(false, &[part(0), part(2)], answer(&[5, 6])));
+        assert!(told.take(false, &[part(2)], answer(&[3])));
+        assert_eq!(told.digests, [5, 0, 6 ^ 3]);
+    }
+
+    #[test]
+    fn answers_with_a_wrong_number_of_digests_do_not_fit() {
+        let mut told = ClusterDigests { digests: vec![0; 2], ..ClusterDigests::default() };
+        assert!(!told.take(false, &[part(0), part(1)], answer(&[5])));
+        assert_eq!(told.digests, [0, 0]);
+        let mut told = ClusterDigests::default();
+        assert!(!told.take(true, &[part(0)], answer(&[5])), "the question is for records");
+        assert!(told.take(true, &[part(0)], answer(&[])));
+    }
 }

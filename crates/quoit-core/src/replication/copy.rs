@@ -73,10 +73,8 @@ impl Replication {
         let n_val = state.n_vals().iter().copied().min().unwrap_or(1);
         let newest = layouts.newest();
         let own = state.node_id();
-        let is_primary = newest
-            .primaries(partition, n_val)
-            .iter()
-            .any(|node| newest.nodes()[usize::from(*node)] == own);
+        let is_primary =
+            newest.primaries(partition, n_val).iter().any(|node| newest.node_at(*node) == own);
         if !is_primary || layouts.is_incomplete(partition, own) {
             return Ok(None);
         }

@@ -41,7 +41,8 @@ pub fn riak_tree_file_samples() -> Vec<Vec<u8>> {
     }
     writer.end().expect("the disk is well");
     let file = disk.bytes(&file_name).expect("it was written");
-    let entries = file[file.len() - 24 * index(LEAF_COUNT)..].to_vec();
+    let (_, entries) = file.split_at(file.len() - 24 * index(LEAF_COUNT));
+    let entries = entries.to_vec();
     vec![file, entries]
 }
 

@@ -95,7 +95,7 @@ impl PartPass {
     ) -> Result<(), E> {
         let (mut leaves, mut changed) = (Vec::with_capacity(page.len()), Vec::new());
         for group in page.chunk_by(|one, other| one.tag == other.tag) {
-            let tag = group[0].tag;
+            let [Leaf { tag, .. }, ..] = *group else { continue };
             let of_file = self.file.as_mut().map_or_else(Vec::new, |file| file.take(tag));
             let of_memory = self.take_old(tag);
             if is_same(&of_memory, group) {

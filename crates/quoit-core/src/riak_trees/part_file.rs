@@ -27,6 +27,7 @@
 
 use super::PartName;
 use super::kept::KeptLeaf;
+use crate::little_endian::{u32_at, u64_at};
 use quoit_riak::TreeEntry;
 use quoit_seam::{Disk, DiskFile};
 use quoit_store::compare::Leaf;
@@ -72,8 +73,8 @@ impl KeptLeaf {
     }
 
     fn read(bytes: &[u8; ENTRY_BYTES]) -> Self {
-        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
-        let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
+        let long = |at: usize| u64_at(bytes, at).expect("an entry has all of its fields");
+        let short = |at: usize| u32_at(bytes, at).expect("an entry has all of its fields");
         let leaf = Leaf {
             tag: Tag::from_number(long(0)),
             digest: long(8),
@@ -86,8 +87,10 @@ impl KeptLeaf {
 /// A file with these bytes as the entries of its only block, for fuzzing.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn file_of_entries(name: PartName, bytes: &[u8]) -> Vec<u8> {
-    let count = (bytes.len() / ENTRY_BYTES).min(BLOCK_COUNT);
-    let entries = &bytes[..count * ENTRY_BYTES];
+    let entries = bytes.as_chunks::<ENTRY_BYTES>().0;
+    let entries = entries.get(..BLOCK_COUNT).unwrap_or(entries);
+    let count = entries.len();
+    let entries = entries.as_flattened();
     let mut file = head(name).to_vec();
     file.extend_from_slice(&(count as u64).to_le_bytes());
     file.extend_from_slice(&block_sum(entries, name).to_le_bytes());

@@ -64,17 +64,18 @@ pub(crate) struct DataTypeStats([OnceLock<Box<Figures>>; 4]);
 /// Figures of a type at one moment.
 pub struct DataTypeSnapshot(Snapshot<COUNTER_COUNT, DISTRIBUTION_COUNT>);
 
-/// Index of a type's figures. Types that share a name in the statistics share figures.
-const fn place(datatype: Datatype) -> usize {
-    match datatype {
-        Datatype::Counter => 0,
-        Datatype::Set | Datatype::Gset => 1,
-        Datatype::Map => 2,
-        Datatype::Hll => 3,
-    }
-}
-
 impl DataTypeStats {
+    /// Figures of a type. Types that share a name in the statistics share figures.
+    const fn figures(&self, datatype: Datatype) -> &OnceLock<Box<Figures>> {
+        let [counters, sets, maps, hlls] = &self.0;
+        match datatype {
+            Datatype::Counter => counters,
+            Datatype::Set | Datatype::Gset => sets,
+            Datatype::Map => maps,
+            Datatype::Hll => hlls,
+        }
+    }
+
     fn of(&self, datatype: Datatype) -> &Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT> {
         let begin = || {
             let figures = Box::<Figures>::default();
@@ -82,7 +83,7 @@ impl DataTypeStats {
             figures.samples.keep(Sums::of(std::slice::from_ref(&figures.recorder)));
             figures
         };
-        &self.0[place(datatype)].get_or_init(begin).recorder
+        &self.figures(datatype).get_or_init(begin).recorder
     }
 
     /// Counts a read that found the data type.
@@ -135,7 +136,7 @@ impl DataTypeStats {
 
     /// Figures of a type; `None` if it was never used.
     pub(super) fn snapshot(&self, datatype: Datatype) -> Option<DataTypeSnapshot> {
-        let figures = self.0[place(datatype)].get()?;
+        let figures = self.figures(datatype).get()?;
         let now = || Sums::of(std::slice::from_ref(&figures.recorder));
         Some(DataTypeSnapshot(figures.samples.snapshot(now)))
     }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Kinds of requests that are counted while they are under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(usize)]
 pub enum LongRequest {
     /// Queries of secondary indexes, including `$key` and `$bucket`.
     IndexQuery,
@@ -15,7 +14,6 @@ pub enum LongRequest {
     /// Folds over records, and over the buckets of all bucket types.
     Fold,
 }
-const LONG_REQUEST_COUNT: usize = LongRequest::Fold as usize + 1;
 
 impl LongRequest {
     const fn begun(self) -> Counter {
@@ -37,7 +35,21 @@ impl LongRequest {
 
 /// Number of requests of each kind under way.
 #[derive(Default)]
-pub(super) struct LongRequestCounts([AtomicUsize; LONG_REQUEST_COUNT]);
+pub(super) struct LongRequestCounts {
+    index_queries: AtomicUsize,
+    listings: AtomicUsize,
+    folds: AtomicUsize,
+}
+
+impl LongRequestCounts {
+    const fn of(&self, kind: LongRequest) -> &AtomicUsize {
+        match kind {
+            LongRequest::IndexQuery => &self.index_queries,
+            LongRequest::Listing => &self.listings,
+            LongRequest::Fold => &self.folds,
+        }
+    }
+}
 
 /// A request under way, until this is dropped.
 pub(crate) struct LongRequestGuard {
@@ -49,7 +61,7 @@ impl LongRequestGuard {
     /// Counts a request that begins.
     pub(crate) fn begin(stats: &Arc<Stats>, kind: LongRequest) -> Self {
         stats.count(kind.begun());
-        stats.active.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        stats.active.of(kind).fetch_add(1, Ordering::Relaxed);
         Self { stats: Arc::clone(stats), kind }
     }
 
@@ -66,7 +78,7 @@ impl LongRequestGuard {
 
 impl Drop for LongRequestGuard {
     fn drop(&mut self) {
-        let before = self.stats.active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+        let before = self.stats.active.of(self.kind).fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "a request that ends has begun");
     }
 }
@@ -75,6 +87,6 @@ impl Stats {
     /// Number of requests of a kind under way.
     #[must_use]
     pub fn active(&self, kind: LongRequest) -> usize {
-        self.active.0[kind as usize].load(Ordering::Relaxed)
+        self.active.of(kind).load(Ordering::Relaxed)
     }
 }

@@ -5,6 +5,10 @@
 
 mod data_types;
 mod long_requests;
+#[expect(
+    clippy::indexing_slicing,
+    reason = "counters, distributions and buckets have numbers of its own tables"
+)]
 mod recorder;
 mod times;
 
@@ -293,6 +297,7 @@ impl Stats {
         self.data_types.snapshot(datatype)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`mine` is the remainder by the number of shards")]
     fn shard(&self) -> &Shard {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local! {

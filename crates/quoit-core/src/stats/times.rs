@@ -27,11 +27,14 @@ impl<const COUNT: usize> HistogramSnapshot<COUNT> {
     /// For each distribution, the number of values since an earlier moment and a percentile of them (0
     /// if there are none).
     pub(crate) fn percentiles_since(&self, earlier: &Self, percent: u64) -> [(u64, u64); COUNT] {
-        std::array::from_fn(|index| {
-            let pairs = self.0[index].iter().zip(&earlier.0[index]);
-            let counts: Vec<u64> = pairs.map(|(now, before)| now - before).collect();
-            (counts.iter().sum(), percentile(&counts, percent))
-        })
+        let mut told = [(0, 0); COUNT];
+        let histograms = self.0.iter().zip(&earlier.0);
+        for (told, (now, before)) in told.iter_mut().zip(histograms) {
+            let counts: Vec<u64> =
+                now.iter().zip(before).map(|(now, before)| now - before).collect();
+            *told = (counts.iter().sum(), percentile(&counts, percent));
+        }
+        told
     }
 }
 

@@ -89,7 +89,7 @@ impl CopySizes {
         let mut copy_counts: BTreeMap<NodeId, u64> = BTreeMap::new();
         for partition in layout.partitions() {
             for place in layout.primaries(partition, n_val_max) {
-                *copy_counts.entry(layout.nodes()[usize::from(*place)]).or_default() += 1;
+                *copy_counts.entry(layout.node_at(*place)).or_default() += 1;
             }
         }
         let known = || {

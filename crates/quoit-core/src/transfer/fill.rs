@@ -227,7 +227,7 @@ fn added(state: &State, partition: Partition, encoded: &Bytes) -> BTreeSet<NodeI
     let mut nodes = primaries(state, partition, props.n_val);
     let filled = state.layouts().for_reads(partition);
     for place in filled.primaries(partition, filled_n_val) {
-        nodes.remove(&filled.nodes()[usize::from(*place)]);
+        nodes.remove(&filled.node_at(*place));
     }
     nodes.remove(&state.node_id());
     // A live layout may still name a node that an operator removed by force.

@@ -236,6 +236,6 @@ fn newest_primaries(state: &State, partition: Partition, n_val: u32) -> BTreeSet
     }
     let newest = state.layouts().newest();
     let nodes = newest.primaries(partition, n_val).iter();
-    let nodes = nodes.map(|node| newest.nodes()[usize::from(*node)]);
+    let nodes = nodes.map(|node| newest.node_at(*node));
     nodes.filter(|node| *node != state.node_id()).collect()
 }

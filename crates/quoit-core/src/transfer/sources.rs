@@ -41,7 +41,7 @@ pub(super) fn sources(
     let are_votes_even = has_all(complete) && has_all(newest);
     if sources.is_empty() || !are_votes_even || !sources.iter().all(|node| is_there(*node)) {
         let primaries = complete.primaries(partition, n_val_max).iter();
-        sources = primaries.map(|node| complete.nodes()[usize::from(*node)]).collect();
+        sources = primaries.map(|node| complete.node_at(*node)).collect();
     }
     sources.retain(|node| *node != to && is_there(*node));
     sources
@@ -109,7 +109,7 @@ mod tests {
 
     fn ids(layout: &Layout, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
         let primaries = layout.primaries(partition, n_val).iter();
-        primaries.map(|node| layout.nodes()[usize::from(*node)]).collect()
+        primaries.map(|node| layout.node_at(*node)).collect()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Writes in place: a plain object is replaced without being decoded.
 
+use crate::appended::appended;
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
 use crate::coordinator::write_replicas::{OwnWrite, ReplicatedWrite, SentForm, WriteTargets};
@@ -208,8 +209,8 @@ impl Coordinator {
                     let rest_bytes = rest.as_ref().map_or(0, |rest| rest.len());
                     if replicates || self.hook.is_held(out.len() - start + rest_bytes) {
                         let object = match rest {
-                            None => Bytes::copy_from_slice(&out[start..]),
-                            Some(rest) => shared_value::join(&out[start..], rest),
+                            None => Bytes::copy_from_slice(appended(out, start)),
+                            Some(rest) => shared_value::join(appended(out, start), rest),
                         };
                         *replicated = Some(Replicated { meta, rule: merge_rule(props), object });
                     }
@@ -283,7 +284,7 @@ impl Coordinator {
         let digest = object.digest();
         debug_assert!(
             out.len() - start + rest_bytes > CHECKED_BYTES_MAX
-                || is_stored_with(digest, &out[start..]),
+                || is_stored_with(digest, appended(out, start)),
             "a plain object is read with the digest that it is written with"
         );
         Ok(Some(RecordMeta {

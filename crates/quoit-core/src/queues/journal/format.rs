@@ -25,6 +25,7 @@
 //! ```
 
 use super::{JournalEntry, QueueNumber};
+use crate::little_endian::{u32_at, u64_at};
 use crate::queues::entry::{
     EntryReference, EntrySequence, QueueEntry, VISITED_COUNT_MAX, Visited, VisitedCluster,
 };
@@ -67,14 +68,11 @@ pub(in crate::queues) fn file_head(number: u32, first: EntrySequence) -> Vec<u8>
 
 /// Reads the sequence number in a file's head; `None` if the head is torn.
 pub(super) fn read_head(
-    head: &[u8],
+    head: &[u8; FILE_HEAD_BYTES],
     path: &str,
     number: u32,
 ) -> Result<Option<EntrySequence>, StoreError> {
-    let fits = head.len() == FILE_HEAD_BYTES
-        && head.starts_with(&MAGIC)
-        && checksum(&head[..28]) == head[28..32];
-    if !fits {
+    if !head.starts_with(&MAGIC) || checksum(&head[..28]) != head[28..32] {
         return Ok(None);
     }
     let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
@@ -88,15 +86,7 @@ pub(super) fn read_head(
             ),
         });
     }
-    Ok(Some(EntrySequence(u64_at(head, 16))))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    Ok(u64_at(head, 16).map(EntrySequence))
 }
 
 /// Appends the encoded entry to `out`.
@@ -110,8 +100,8 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
         EntryReference::Change { is_delete: false, .. } => 3,
         EntryReference::Change { is_delete: true, .. } => 4,
     };
-    let visited = &entry.visited[..entry.visited.len().min(VISITED_COUNT_MAX)];
-    let queues = &queues[..queues.len().min(usize::from(u8::MAX))];
+    let visited = entry.visited.get(..VISITED_COUNT_MAX).unwrap_or(&entry.visited);
+    let queues = queues.get(..usize::from(u8::MAX)).unwrap_or(queues);
     debug_assert!(
         !matches!(entry.reference, EntryReference::Change { .. }) || queues.is_empty(),
         "entries of change feeds wait in no queue"
@@ -138,6 +128,12 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
         }
         EntryReference::Change { context, .. } => out.extend_from_slice(context),
     }
+    seal(out, start);
+}
+
+/// Fills in the length and the checksum of the entry that was appended at `start`.
+#[expect(clippy::indexing_slicing, reason = "the entry has a whole head")]
+fn seal(out: &mut [u8], start: usize) {
     let length = length_u32(out.len() - start);
     out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
     let sum = checksum(&out[start + 4..]);
@@ -157,40 +153,45 @@ pub(super) fn length_of(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < ENTRY_HEAD_BYTES {
         return None;
     }
-    let length = u32_at(bytes, 4) as usize;
+    let length = u32_at(bytes, 4)? as usize;
     (ENTRY_HEAD_BYTES..=ENTRY_BYTES_MAX).contains(&length).then_some(length)
 }
 
 /// Decodes one entry; `None` if it is damaged.
 pub(super) fn decode(bytes: &Bytes) -> Option<JournalEntry> {
-    if length_of(bytes)? != bytes.len() || checksum(&bytes[4..]) != bytes[..4] {
+    let (sum, sealed) = bytes.split_first_chunk::<4>()?;
+    if length_of(bytes)? != bytes.len() || checksum(sealed) != *sum {
         return None;
     }
-    let (kind, visited_count, queue_count) = (bytes[24], bytes[25], bytes[26]);
-    let key_len = u32_at(bytes, 28) as usize;
+    let head: &[u8; ENTRY_HEAD_BYTES] = bytes.first_chunk()?;
+    let (kind, visited_count, queue_count) = (head[24], head[25], head[26]);
+    let key_len = u32_at(head, 28)? as usize;
     let mut rest = bytes.slice(ENTRY_HEAD_BYTES..);
     let mut part = |len: usize| (rest.len() >= len).then(|| rest.split_to(len));
     let visited = part(usize::from(visited_count) * 16)?;
     let visited: Visited =
         visited.chunks_exact(16).filter_map(|id| VisitedCluster::try_from(id).ok()).collect();
     let queues = part(usize::from(queue_count) * 4)?;
-    let queues = queues.chunks_exact(4).map(|number| QueueNumber(u32_at(number, 0))).collect();
+    let queues = queues.as_chunks::<4>().0.iter();
+    let queues = queues.map(|number| QueueNumber(u32::from_le_bytes(*number))).collect();
     let key = part(key_len)?;
     let reference = match kind {
         0 => EntryReference::ToFetch,
         1 => EntryReference::Tombstone(rest),
-        2 if rest.len() >= 8 => EntryReference::Reap {
-            reaped_us: u64_at(&rest, 0),
-            clock: decode_context(&rest[8..]).ok()?,
-        },
+        2 => {
+            let (reaped_us, clock) = rest.split_first_chunk()?;
+            let reaped_us = u64::from_le_bytes(*reaped_us);
+            EntryReference::Reap { reaped_us, clock: decode_context(clock).ok()? }
+        }
         3 | 4 => EntryReference::Change { is_delete: kind == 4, context: rest },
-        5 if rest.len() >= 8 => {
-            EntryReference::Delta { last_modified_us: u64_at(&rest, 0), delta: rest.slice(8..) }
+        5 => {
+            let last_modified_us = u64_at(&rest, 0)?;
+            EntryReference::Delta { last_modified_us, delta: rest.slice(8..) }
         }
         _ => return None,
     };
-    let sequence = EntrySequence(u64_at(bytes, 8));
-    let queued_us = u64_at(bytes, 16);
+    let sequence = EntrySequence(u64_at(head, 8)?);
+    let queued_us = u64_at(head, 16)?;
     let entry =
         QueueEntry { sequence, key, reference, visited, queued_us, may_be_redelivery: false };
     Some(JournalEntry { entry, queues })

@@ -136,9 +136,10 @@ impl Journal {
             let file = disk.open(&file_name(number), false)?;
             let size_bytes = file.size_bytes()?;
             let mut head = [0; FILE_HEAD_BYTES];
-            let count = file.read_at(&mut head, 0)?;
+            let is_whole = file.read_at(&mut head, 0)? == FILE_HEAD_BYTES;
+            let first = if is_whole { read_head(&head, &disk.path(), number)? } else { None };
             // The head was never written completely, so the file has no entries.
-            let Some(first) = read_head(&head[..count], &disk.path(), number)? else { continue };
+            let Some(first) = first else { continue };
             files.push_back(JournalFile::of(number, file, size_bytes, first));
         }
         Ok(Self {

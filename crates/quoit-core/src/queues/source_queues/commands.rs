@@ -73,8 +73,7 @@ impl SourceQueues {
     /// As [`SourceQueues::delist`].
     pub fn suspend(&self, name: &str, is_suspended: bool) -> Result<(), ChangeQueueError> {
         self.change(|state| {
-            let place = state.place(name)?;
-            state.queues[place].is_suspended = is_suspended;
+            state.named(name)?.is_suspended = is_suspended;
             Ok(())
         })
     }
@@ -86,9 +85,9 @@ impl SourceQueues {
     /// As [`SourceQueues::delist`].
     pub fn clear(&self, name: &str, now_us: u64) -> Result<QueueLengths, ChangeQueueError> {
         self.change(|state| {
-            let place = state.place(name)?;
-            let lengths = state.queues[place].lengths();
-            state.queues[place].clear(now_us);
+            let queue = state.named(name)?;
+            let lengths = queue.lengths();
+            queue.clear(now_us);
             Ok(lengths)
         })
     }

@@ -216,6 +216,7 @@ impl SourceQueues {
     /// Queues references to records, given by encoded names, in one queue, whatever its filter says.
     /// Returns the queue's lengths afterwards; `None` if no queue has the name. References that exceed
     /// the queue's limit are discarded and counted.
+    #[expect(clippy::indexing_slicing, reason = "`place` is that of the queue with the name")]
     pub fn push_references(
         &self,
         name: &str,

@@ -56,9 +56,9 @@ impl SourceQueues {
     /// As [`SourceQueues::delist`].
     pub fn accept_resurrection(&self, name: &str) -> Result<(), ChangeQueueError> {
         self.change(|state| {
-            let place = state.place(name)?;
-            state.queues[place].staleness = Staleness::Accepted;
-            state.queues[place].missed.forget();
+            let queue = state.named(name)?;
+            queue.staleness = Staleness::Accepted;
+            queue.missed.forget();
             Ok(())
         })
     }

@@ -188,6 +188,11 @@ impl QueuesState {
         place.ok_or_else(|| ChangeQueueError::NoQueue(name.to_owned()))
     }
 
+    pub(super) fn named(&mut self, name: &str) -> Result<&mut Queue, ChangeQueueError> {
+        let queue = self.queues.iter_mut().find(|queue| queue.name == name);
+        queue.ok_or_else(|| ChangeQueueError::NoQueue(name.to_owned()))
+    }
+
     pub(super) fn is_active(&self) -> bool {
         let takes = |queue: &Queue| queue.filter != QueueFilter::BlockRealTime;
         self.is_enabled && self.queues.iter().any(takes)

@@ -18,6 +18,7 @@ mod in_pages;
 mod steps;
 
 use super::{Records, Replicated, SentDelta, Updated};
+use crate::appended::appended;
 use crate::error::RequestError;
 use crate::shared_value;
 use crate::stored::decode;
@@ -233,8 +234,8 @@ impl<S: ChangeSteps> ChangeRun<'_, S> {
         let is_kept = !meta.tombstone || self.steps.keeps_tombstone(meta.digest);
         if is_kept && (replicates || self.steps.is_held(size_bytes)) {
             let object = match rest {
-                None => Bytes::copy_from_slice(&out[start..]),
-                Some(rest) => shared_value::join(&out[start..], rest),
+                None => Bytes::copy_from_slice(appended(out, start)),
+                Some(rest) => shared_value::join(appended(out, start), rest),
             };
             self.results.sent = Some(SentChange::Object(Replicated { meta, rule, object }));
         }
