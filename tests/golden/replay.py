@@ -329,12 +329,12 @@ class Context:
 
 # ------------------------------------------------------------------------------- transport
 
-class Trouble(Exception):
+class UnreadableAnswer(Exception):
     """The server gave no readable answer: it refused, timed out, closed the connection or sent malformed
     data."""
 
 
-class Silence(Trouble):
+class NoAnswer(UnreadableAnswer):
     """A step's time ran out, or no server listens at the address."""
 
 
@@ -348,7 +348,7 @@ class Wire:
             self.sock = socket.create_connection(address, timeout)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise Silence("cannot connect to %s:%s: %s" % (address + (error,)))
+            raise NoAnswer("cannot connect to %s:%s: %s" % (address + (error,)))
 
     def start(self):
         self.deadline = time.monotonic() + self.timeout
@@ -356,7 +356,7 @@ class Wire:
     def _left(self, most=None):
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise Silence("no complete answer within %g s" % self.timeout)
+            raise NoAnswer("no complete answer within %g s" % self.timeout)
         return left if most is None else min(left, most)
 
     def send(self, data):
@@ -364,9 +364,9 @@ class Wire:
             self.sock.settimeout(self._left())
             self.sock.sendall(data)
         except socket.timeout:
-            raise Silence("the server does not read; %g s passed" % self.timeout)
+            raise NoAnswer("the server does not read; %g s passed" % self.timeout)
         except OSError as error:
-            raise Trouble("closed while sending: %s" % error)
+            raise UnreadableAnswer("closed while sending: %s" % error)
 
     def fill(self, most=None):
         """Reads some bytes. Returns False at the end of the connection."""
@@ -374,7 +374,7 @@ class Wire:
             self.sock.settimeout(self._left(most))
             data = self.sock.recv(1 << 18)
         except socket.timeout:
-            raise Silence("no complete answer within %g s" % (most or self.timeout))
+            raise NoAnswer("no complete answer within %g s" % (most or self.timeout))
         except OSError:
             return False
         self.buffer += data
@@ -391,14 +391,14 @@ class Wire:
             if have >= count:
                 return b"".join(parts)
             if not self.fill():
-                raise Trouble("connection closed after %d of %d bytes" % (have, count))
+                raise UnreadableAnswer("connection closed after %d of %d bytes" % (have, count))
 
     def line(self):
         while b"\n" not in self.buffer:
             if len(self.buffer) > 1 << 20:
-                raise Trouble("a header line longer than 1 MB")
+                raise UnreadableAnswer("a header line longer than 1 MB")
             if not self.fill():
-                raise Trouble("connection closed in the middle of an answer"
+                raise UnreadableAnswer("connection closed in the middle of an answer"
                               if self.buffer else "connection closed without an answer")
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.rstrip(b"\r").decode("utf-8", "surrogateescape")
@@ -433,7 +433,7 @@ MAX_FRAME = 256 << 20
 def read_frame(wire):
     size, = struct.unpack(">I", wire.take(4))
     if not 1 <= size <= MAX_FRAME:
-        raise Trouble("a frame of %d bytes" % size)
+        raise UnreadableAnswer("a frame of %d bytes" % size)
     data = wire.take(size)
     name = NAMES.get(data[0])
     if name is None:
@@ -444,7 +444,7 @@ def read_frame(wire):
             fields["errmsg"] = re.sub(rb"\n\s*", b"", fields["errmsg"])
         return {"pb": name, "fields": fields}
     except (ValueError, IndexError) as error:
-        raise Trouble("cannot decode %s: %s" % (name, error))
+        raise UnreadableAnswer("cannot decode %s: %s" % (name, error))
 
 
 def read_pb(wire, message, fields):
@@ -491,7 +491,7 @@ def split_headers(wire):
             continue
         name, colon, value = line.partition(":")
         if not colon:
-            raise Trouble("not a header line: %r" % line[:200])
+            raise UnreadableAnswer("not a header line: %r" % line[:200])
         headers.append((name.strip().lower(), value.strip()))
 
 
@@ -499,7 +499,7 @@ def read_status(wire):
     line = wire.line()
     found = re.match(r"HTTP/1\.[01] (\d{3})(?: |$)", line)
     if not found:
-        raise Trouble("not an HTTP status line: %r" % line[:200])
+        raise UnreadableAnswer("not an HTTP status line: %r" % line[:200])
     return int(found.group(1))
 
 
@@ -1004,7 +1004,7 @@ class Client:
         key = (kind, name)
         if key not in self.wires:
             if self.addresses[kind] is None:
-                raise Silence("no address given for %s" % kind)
+                raise NoAnswer("no address given for %s" % kind)
             self.wires[key] = Wire(self.addresses[kind], self.timeout)
         wire = self.wires[key]
         wire.start()
@@ -1025,10 +1025,10 @@ class Client:
         reused = (kind, name) in self.wires
         try:
             return self.attempt(step, ctx, kind, name)
-        except Silence:
+        except NoAnswer:
             self.drop(kind, name)
             raise
-        except Trouble as trouble:
+        except UnreadableAnswer as trouble:
             self.drop(kind, name)
             if not (reused and ("without an answer" in str(trouble)
                                 or "after 0 of 4" in str(trouble)
@@ -1036,7 +1036,7 @@ class Client:
                 raise
         try:
             return self.attempt(step, ctx, kind, name)
-        except Trouble:
+        except UnreadableAnswer:
             self.drop(kind, name)
             raise
 
@@ -1046,7 +1046,7 @@ class Client:
             wire.deadline = time.monotonic() + step["silent_for"]
         try:
             return self.exchange(step, ctx, kind, name, wire)
-        except Silence:
+        except NoAnswer:
             if "silent_for" not in step:
                 raise
             self.drop(kind, name)
@@ -1067,9 +1067,9 @@ class Client:
             for _ in range(step.get("answers", 1)):
                 try:
                     answer.append(read_frame(wire))
-                except Silence:
+                except NoAnswer:
                     raise
-                except Trouble as trouble:
+                except UnreadableAnswer as trouble:
                     if "connection closed" not in str(trouble):
                         raise
                     answer.append({"closed": True})
@@ -1124,7 +1124,7 @@ class Client:
             split_headers(wire)
             continued = status == 100
             if not continued:
-                raise Trouble("expected 100 Continue, got status %d" % status)
+                raise UnreadableAnswer("expected 100 Continue, got status %d" % status)
             wire.send(body or b"")
         else:
             wire.send(data + (body or b""))
@@ -1152,18 +1152,18 @@ def capture(path, answer):
         for name, value in answer["_headers"]:
             if name == rest.lower():
                 return value
-        raise Trouble("no header %s to capture" % rest)
+        raise UnreadableAnswer("no header %s to capture" % rest)
     if colon and kind == "body":
         found = re.search(rest.encode(), answer["_raw"])
         if not found:
-            raise Trouble("the body does not match %r" % rest)
+            raise UnreadableAnswer("the body does not match %r" % rest)
         return found.group(1).decode("utf-8", "surrogateescape")
     node, path = (json.loads(answer["_raw"]), rest) if colon else (answer[0]["fields"], path)
     try:
         for part in path.split("."):
             node = node[int(part)] if isinstance(node, list) else node[part]
     except (KeyError, IndexError, TypeError):
-        raise Trouble("no %s to capture" % path)
+        raise UnreadableAnswer("no %s to capture" % path)
     return node
 
 
@@ -1200,7 +1200,7 @@ def record_step(client, step, ctx):
     if "poll" in step:
         answer, said = run_step(client, step, ctx)
         if said:
-            raise Trouble("polling never gave what was expected: " + said)
+            raise UnreadableAnswer("polling never gave what was expected: " + said)
         return
     answer = client.perform(step, ctx)
     step["expect"] = record_answer(visible(answer), ctx)
@@ -1208,7 +1208,7 @@ def record_step(client, step, ctx):
         set_rule(step, "expect" if path == "whole" else "expect." + path, rule)
     said = difference(step["expect"], visible(answer), ctx, step.get("ordered", False))
     if said:
-        raise Trouble("the recorded rules do not fit the answer itself: " + said)
+        raise UnreadableAnswer("the recorded rules do not fit the answer itself: " + said)
     for name, path in step.get("capture", {}).items():
         ctx.values[name] = capture(path, answer)
 
@@ -1250,9 +1250,9 @@ def run_conversation(number, conversation, args):
                 if args.verbose:
                     print("    step %d: %s -> %s" % (number, sent_text(step),
                                                      show(visible(answer), 300)))
-            except (Trouble, KeyError, ValueError, OSError) as error:
+            except (UnreadableAnswer, KeyError, ValueError, OSError) as error:
                 failure.update(got="", difference=str(error),
-                               silent=isinstance(error, Silence))
+                               silent=isinstance(error, NoAnswer))
                 return failure
         return None
     finally:

@@ -49,7 +49,7 @@ class Client:
             return self.pb.call(message, **fields)
         except Refused:
             raise
-        except (replay.Trouble, OSError):
+        except (replay.UnreadableAnswer, OSError):
             self.leave()
             return None
 

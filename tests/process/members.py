@@ -169,7 +169,7 @@ class Clocks(ClusterCase):
                 with Connection(node.pb, timeout=2) as pb:
                     pb.put("b", "wrong%d" % count, "w", type="last")
                     count += 1
-            except (OSError, Refused, replay.Trouble):
+            except (OSError, Refused, replay.UnreadableAnswer):
                 time.sleep(0.01)
         return count
 

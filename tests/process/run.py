@@ -372,7 +372,7 @@ class Stop(ProcessCase):
                 for _ in range(99):
                     pb.receive()
                     answered += 1
-            except replay.Trouble:
+            except replay.UnreadableAnswer:
                 pass
         self.assertEqual(node.stop(), 0, node.log_tail())
         node.start()
@@ -404,7 +404,7 @@ class Crash(ProcessCase):
                     pb.put("b", key, "value of " + key)
                     acknowledged.append(key)
                     enough.release()
-        except replay.Trouble:
+        except replay.UnreadableAnswer:
             pass
 
     def test_what_was_acknowledged_is_there_after_sigkill(self):

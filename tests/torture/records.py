@@ -14,7 +14,7 @@ PIPELINED = 50
 KEYS = [b"key-%05d" % number for number in range(COUNT)]
 
 
-class Trouble(Exception):
+class UnexcusedFault(Exception):
     """A node did something that the damage does not excuse."""
 
 
@@ -79,7 +79,7 @@ class Answers:
         elif found == [value(number, 1)]:
             self.older.add(number)
         else:
-            raise Trouble("wrong bytes of record %d: %r" % (number, [text[:40] for text in found]))
+            raise UnexcusedFault("wrong bytes of record %d: %r" % (number, [text[:40] for text in found]))
 
     def query(self, node, message, **fields):
         found = set()
@@ -100,13 +100,13 @@ class Answers:
         return self.right == everything and self.keys == everything and self.entries == everything
 
     def check(self):
-        """Raises `Trouble` if an answer looks complete and is not, compared with the records that the
-        node has."""
+        """Raises `UnexcusedFault` if an answer looks complete and is not, compared with the records that
+        the node has."""
         there = self.right | self.older | set(self.errors)
         for name, answer in (("listing", self.keys), ("index query", self.entries)):
             if isinstance(answer, set) and not there <= answer:
-                raise Trouble("a %s without an error lacks %d records that the node knows"
-                              % (name, len(there - answer)))
+                raise UnexcusedFault("a %s without an error lacks %d records that the node knows"
+                                     % (name, len(there - answer)))
 
     def summary(self):
         def size(answer):

@@ -32,7 +32,7 @@ sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 import records  # noqa: E402
 from damage import KINDS, Damage  # noqa: E402
-from records import COUNT, Answers, Trouble  # noqa: E402
+from records import COUNT, Answers, UnexcusedFault  # noqa: E402
 from support.cluster import Cluster  # noqa: E402
 from support.node import NodeError, copy_data  # noqa: E402
 from support.pb import replay  # noqa: E402
@@ -48,7 +48,7 @@ WHOLE_SECONDS = 60
 LOOK_SECONDS = 2
 
 
-class Ground:
+class StoppedData:
     """Data of stopped nodes, from which trials start and which they restore."""
 
     def __init__(self, folder, engine, node_count, stop):
@@ -70,29 +70,29 @@ class Ground:
 
 
 class Trial:
-    def __init__(self, ground, seed, arguments):
-        self.ground = ground
-        self.cluster = ground.cluster
-        self.node = ground.cluster[0]
+    def __init__(self, stopped_data, seed, arguments):
+        self.stopped_data = stopped_data
+        self.cluster = stopped_data.cluster
+        self.node = stopped_data.cluster[0]
         self.random = random.Random(seed)
-        ground.restore()
+        stopped_data.restore()
         self.shows_log = arguments.log
         self.damage = Damage(self.random, self.node.data_dir, arguments.kind, arguments.file).apply()
 
     def run(self):
-        """Runs the trial. Returns its result in words; raises `Trouble`."""
+        """Runs the trial. Returns its result in words; raises `UnexcusedFault`."""
         try:
-            said = self.of_one() if len(self.cluster.nodes) == 1 else self.of_three()
+            said = self.run_with_one_node() if len(self.cluster.nodes) == 1 else self.run_with_three_nodes()
         finally:
             self.cluster.__exit__()
             log = self.node.log_tail(100_000)
             if self.shows_log:
                 print(log)
         if "panicked" in log:
-            raise Trouble("a panic: " + next(line for line in log.splitlines() if "panicked" in line))
+            raise UnexcusedFault("a panic: " + next(line for line in log.splitlines() if "panicked" in line))
         return said
 
-    def of_one(self):
+    def run_with_one_node(self):
         refusal, remedy = self.start()
         if refusal:
             return refusal
@@ -100,10 +100,10 @@ class Trial:
         answers.check()
         lost = len(answers.missing | answers.older)
         if lost and not self.is_told():
-            raise Trouble("records are lost and nothing says so: " + answers.summary())
+            raise UnexcusedFault("records are lost and nothing says so: " + answers.summary())
         # A salvage recovers or loses whole blocks of records.
         if self.damage.kind == "flip" and lost > (LOST_BY_SALVAGE_MAX if remedy else LOST_BY_FLIP_MAX):
-            raise Trouble("one bit costs %d records: %s%s" % (lost, answers.summary(), remedy))
+            raise UnexcusedFault("one bit costs %d records: %s%s" % (lost, answers.summary(), remedy))
         return answers.summary() + remedy
 
     def start(self):
@@ -115,27 +115,28 @@ class Trial:
         except NodeError as error:
             refusal = str(error)
         if self.node.data_dir not in refusal:
-            raise Trouble("a refusal that names no file: " + refusal)
+            raise UnexcusedFault("a refusal that names no file: " + refusal)
         named = re.findall("`quoit (admin engine (?:set-aside|salvage) [^`]*)`", refusal)
         if not named:
             return "refused: " + refusal.strip().splitlines()[-1][:200], ""
         done = subprocess.run([self.node.binary] + shlex.split(named[-1]), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
         if done.returncode:
-            raise Trouble("%s fails: %s; it was named by: %s" % (named[-1], done.stdout, refusal[-600:]))
+            raise UnexcusedFault(
+                "%s fails: %s; it was named by: %s" % (named[-1], done.stdout, refusal[-600:]))
         if self.shows_log:
             print(done.stdout)
         try:
             self.node.start()
         except NodeError as error:
-            raise Trouble("after %s: %s" % (named[-1], error)) from error
+            raise UnexcusedFault("after %s: %s" % (named[-1], error)) from error
         return "", "; after " + named[-1].split(" ")[2]
 
     def is_told(self):
         status = self.node.json("status")
         return status["losses"] or status["engine"]["corrupt_record_count"] > 0
 
-    def of_three(self):
+    def run_with_three_nodes(self):
         for node in self.cluster.nodes[1:]:
             node.start()
         began = time.monotonic()
@@ -146,7 +147,7 @@ class Trial:
             together = Answers(self.node)
             together.check()
             if together.missing or together.older:
-                raise Trouble("lost in the cluster: " + together.summary())
+                raise UnexcusedFault("lost in the cluster: " + together.summary())
             stopped = time.monotonic()
             alone = self.alone()
             # No node can heal another while it is stopped, so this time does not count.
@@ -155,8 +156,8 @@ class Trial:
             if together.is_whole() and alone.is_whole():
                 return "whole after %.0f s%s" % (took, remedy)
             if took > WHOLE_SECONDS:
-                raise Trouble("not whole after %.0f s: %s; alone %s"
-                              % (took, together.summary(), alone.summary()))
+                raise UnexcusedFault("not whole after %.0f s: %s; alone %s"
+                                     % (took, together.summary(), alone.summary()))
             time.sleep(LOOK_SECONDS)
 
     def alone(self):
@@ -190,14 +191,14 @@ def main():
     for engine in [arguments.engine] if arguments.engine else ENGINES:
         for stop in [arguments.stop] if arguments.stop else ("order", "kill"):
             with tempfile.TemporaryDirectory(prefix="quoit-test-") as folder:
-                ground = Ground(folder, engine, arguments.nodes, stop)
+                stopped_data = StoppedData(folder, engine, arguments.nodes, stop)
                 for seed in arguments.seeds:
-                    trial = Trial(ground, seed, arguments)
+                    trial = Trial(stopped_data, seed, arguments)
                     name = "%s, stop by %s, seed %d, %s" % (engine, stop, seed, trial.damage.text)
                     try:
                         print("pass %s: %s" % (name, trial.run()), flush=True)
                         passed += 1
-                    except (Trouble, NodeError, replay.Trouble, OSError) as trouble:
+                    except (UnexcusedFault, NodeError, replay.UnreadableAnswer, OSError) as trouble:
                         print("FAIL %s: %s" % (name, str(trouble)[-600:]), flush=True)
                         failed += 1
     print("%d passed, %d failed" % (passed, failed))

@@ -18,7 +18,7 @@ impl Notices {
     }
 
     /// Reports a notice. The text is only built if there is a listener.
-    pub(crate) fn tell(&self, level: LogLevel, text: impl FnOnce() -> String) {
+    pub(crate) fn notify(&self, level: LogLevel, text: impl FnOnce() -> String) {
         if let Some(sink) = &self.0 {
             sink(level, &text());
         }

@@ -41,7 +41,7 @@ pub struct ChangesArgs {
     #[command(subcommand)]
     command: Option<ChangesCommand>,
     #[command(flatten)]
-    asked: ChangeSelection,
+    selection: ChangeSelection,
 }
 
 /// Selection of changes.
@@ -110,7 +110,7 @@ struct Reading {
 /// No node answers, the bucket has no change feed, or changes are no longer available.
 pub fn changes(args: &ChangesArgs) -> Result<()> {
     let api = Api::new(&args.target);
-    match (&args.command, &args.asked.bucket) {
+    match (&args.command, &args.selection.bucket) {
         (Some(ChangesCommand::Enable { bucket }), _) => enable(&api, bucket),
         (Some(ChangesCommand::Disable { bucket }), _) => {
             set(&api, bucket, 0)?;
@@ -119,7 +119,7 @@ pub fn changes(args: &ChangesArgs) -> Result<()> {
             );
             Ok(())
         }
-        (None, Some(bucket)) => print(&api, bucket, &args.asked),
+        (None, Some(bucket)) => print(&api, bucket, &args.selection),
         (None, None) => unreachable!("the bucket is required where there is no command"),
     }
 }
@@ -159,13 +159,13 @@ fn set(api: &Api, bucket: &BucketName, period: u32) -> Result<()> {
     }
 }
 
-fn print(api: &Api, bucket: &BucketName, asked: &ChangeSelection) -> Result<()> {
-    let mut reading = Reading { since: asked.since.clone(), is_told: false };
+fn print(api: &Api, bucket: &BucketName, selection: &ChangeSelection) -> Result<()> {
+    let mut reading = Reading { since: selection.since.clone(), is_told: false };
     loop {
-        match print_once(api, bucket, asked, &mut reading) {
+        match print_once(api, bucket, selection, &mut reading) {
             Ok(StreamEnd::Whole) => return Ok(()),
             Ok(StreamEnd::Broken(_)) if is_gone() => return Ok(()),
-            Ok(StreamEnd::Broken(why)) if asked.follow => {
+            Ok(StreamEnd::Broken(why)) if selection.follow => {
                 if !std::mem::replace(&mut reading.is_told, true) {
                     tell(&format!("{}: {why}; going on at the last position", api.target()));
                 }
@@ -188,29 +188,29 @@ fn tell(words: &str) {
 fn print_once(
     api: &Api,
     bucket: &BucketName,
-    asked: &ChangeSelection,
+    selection: &ChangeSelection,
     reading: &mut Reading,
 ) -> Result<StreamEnd> {
     let mut query = format!("?since={}", segment(&reading.since));
-    add(&mut query, "follow", asked.follow.then_some("true"));
-    add(&mut query, "prefix", asked.prefix.as_deref());
-    let kind = asked.kind.map(|kind| if kind == ChangeKind::Put { "put" } else { "delete" });
+    add(&mut query, "follow", selection.follow.then_some("true"));
+    add(&mut query, "prefix", selection.prefix.as_deref());
+    let kind = selection.kind.map(|kind| if kind == ChangeKind::Put { "put" } else { "delete" });
     add(&mut query, "kind", kind);
     let (status, mut body) = match api.open(&format!("{}/changes{query}", bucket.path())) {
         Ok(opened) => opened,
         // The node may be restarting.
-        Err(fault) if asked.follow => return Ok(StreamEnd::Broken(format!("{fault:#}"))),
+        Err(fault) if selection.follow => return Ok(StreamEnd::Broken(format!("{fault:#}"))),
         Err(fault) => return Err(fault),
     };
     if status != 200 {
         let bytes = match body.read_to_vec() {
             Ok(bytes) => bytes,
-            Err(fault) if asked.follow => {
+            Err(fault) if selection.follow => {
                 return Ok(StreamEnd::Broken(format!("the connection broke: {fault}")));
             }
             Err(fault) => return Err(fault.into()),
         };
-        if status == 503 && asked.follow {
+        if status == 503 && selection.follow {
             return Ok(StreamEnd::Broken(String::from_utf8_lossy(&bytes).trim().to_owned()));
         }
         if let Ok(document) = serde_json::from_slice::<Value>(&bytes)
@@ -230,13 +230,13 @@ fn print_once(
             }
         }
     });
-    print_lines(&read, asked, reading)
+    print_lines(&read, selection, reading)
 }
 
 /// Prints the lines of a stream.
 fn print_lines(
     read: &Receiver<io::Result<String>>,
-    asked: &ChangeSelection,
+    selection: &ChangeSelection,
     reading: &mut Reading,
 ) -> Result<StreamEnd> {
     let broken = |why: &str| Ok(StreamEnd::Broken(why.to_owned()));
@@ -246,7 +246,7 @@ fn print_lines(
             Ok(Ok(line)) => line,
             Ok(Err(fault)) => return broken(&format!("the connection broke: {fault}")),
             Err(RecvTimeoutError::Timeout) => return broken("the node does not answer any more"),
-            Err(RecvTimeoutError::Disconnected) if is_complete && !asked.follow => {
+            Err(RecvTimeoutError::Disconnected) if is_complete && !selection.follow => {
                 return Ok(StreamEnd::Whole);
             }
             Err(RecvTimeoutError::Disconnected) => return broken("the node ended the stream"),
@@ -262,7 +262,7 @@ fn print_lines(
         }
         reading.is_told = false;
         is_complete = document["kind"] == "position";
-        if !is_complete || !asked.follow {
+        if !is_complete || !selection.follow {
             say!("{line}");
         }
         if is_gone() {
@@ -310,24 +310,24 @@ mod tests {
             let refusal = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf";
             stream.write_all(refusal).expect("a client that reads");
         });
-        let (asked, mut reading) = following();
+        let (selection, mut reading) = following();
         let (api, bucket) = (Api::of(vec![Target::of(&address)]), "b".parse().expect("a name"));
-        let end = print_once(&api, &bucket, &asked, &mut reading).expect("an interruption");
+        let end = print_once(&api, &bucket, &selection, &mut reading).expect("an interruption");
         assert!(matches!(end, StreamEnd::Broken(_)));
         serving.join().expect("served");
     }
 
     #[test]
     fn an_interruption_after_a_line_is_a_new_one() {
-        let (asked, mut reading) = following();
+        let (selection, mut reading) = following();
         let (lines, read) = sync_channel(1);
         drop(lines);
-        let end = print_lines(&read, &asked, &mut reading).expect("no error of the node");
+        let end = print_lines(&read, &selection, &mut reading).expect("no error of the node");
         assert!(matches!(end, StreamEnd::Broken(_)) && reading.is_told, "nothing was read");
         let (lines, read) = sync_channel(1);
         lines.send(Ok(r#"{"kind": "position", "position": "p7"}"#.to_owned())).expect("room");
         drop(lines);
-        print_lines(&read, &asked, &mut reading).expect("no error of the node");
+        print_lines(&read, &selection, &mut reading).expect("no error of the node");
         assert_eq!((&*reading.since, reading.is_told), ("p7", false));
     }
 }

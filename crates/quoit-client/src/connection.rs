@@ -87,7 +87,7 @@ impl Connection {
     /// A connection on an open stream. Error messages show `address`.
     #[must_use]
     pub fn new(stream: TcpStream, address: String) -> Connection {
-        Connection::on(ClientStream::Plain(stream), address)
+        Connection::from_stream(ClientStream::Plain(stream), address)
     }
 
     /// Connects to `host:port`, begins TLS and logs in.
@@ -98,10 +98,10 @@ impl Connection {
     /// the login.
     pub async fn connect_as(address: &str, login: &Login) -> Result<Connection, Error> {
         let stream = login.begin(open(address).await?, address).await?;
-        Ok(Connection::on(stream, address.to_owned()))
+        Ok(Connection::from_stream(stream, address.to_owned()))
     }
 
-    pub(crate) fn on(stream: ClientStream, address: String) -> Connection {
+    pub(crate) fn from_stream(stream: ClientStream, address: String) -> Connection {
         Connection {
             stream,
             address,

@@ -43,7 +43,7 @@ pub(crate) enum Repeatable {
 }
 
 impl Repeatable {
-    pub(crate) fn when(safe: bool) -> Repeatable {
+    pub(crate) fn if_safe(safe: bool) -> Repeatable {
         if safe { Repeatable::Safe } else { Repeatable::Never }
     }
 }
@@ -324,7 +324,7 @@ impl Pool {
             let node = timeout_at(deadline, self.choose(None, &tried)).await.map_err(late)?;
             match timeout_at(deadline, node.connect(&self.settings)).await.map_err(late)? {
                 Ok(stream) => {
-                    let connection = Connection::on(stream, node.address().to_owned());
+                    let connection = Connection::from_stream(stream, node.address().to_owned());
                     let limit = self.settings.frame_length_bytes_max;
                     return Ok((connection.with_frame_length_max(limit), permit));
                 }

@@ -52,7 +52,7 @@ impl CutOffWatch {
     }
 
     /// Notes whether the node is cut off now, and logs changes.
-    pub(crate) fn look(&self, is_cut_off: bool) {
+    pub(crate) fn update(&self, is_cut_off: bool) {
         match self.note(is_cut_off, Instant::now()) {
             Some(CutOffChange::Began) => tracing::warn!(
                 "the node reaches no majority of the voters: it does not learn of users and rights that are \

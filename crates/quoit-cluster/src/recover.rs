@@ -117,7 +117,7 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
     Ok(Recovered { node: state.members().name_of(own), removed: names(&lost), left: names(&left) })
 }
 
-/// Knowledge of the cluster in the control file of a stopped node.
+/// Content of the control file of a stopped node: the state of the cluster, and the end of the log.
 pub(crate) struct ControlFileState {
     /// The state, with the entries of the log that were not applied yet.
     pub(crate) state: State,

@@ -16,7 +16,7 @@ pub fn commented() -> String {
     );
     for key in keys() {
         text.push('\n');
-        for line in wrapped(&format!("{} Values: {}.", key.about, key.kind.wanted())) {
+        for line in wrapped(&format!("{} Values: {}.", key.about, key.kind.valid_form())) {
             text.push_str(&format!("## {line}\n"));
         }
         let name = key.name.replace('$', "");

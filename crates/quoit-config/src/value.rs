@@ -36,7 +36,7 @@ pub enum ValueType {
 
 impl ValueType {
     /// The valid form of a value, for an error message.
-    pub fn wanted(self) -> String {
+    pub fn valid_form(self) -> String {
         match self {
             Self::Name => "any text".into(),
             Self::Integer(low, high) => format!("a whole number from {low} to {high}"),
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn bounds_are_told_and_kept() {
         let size = ValueType::Size(1 << 16, 1 << 32);
-        assert_eq!(size.wanted(), "a size such as 512KB, from 64KB to 4GB");
+        assert_eq!(size.valid_form(), "a size such as 512KB, from 64KB to 4GB");
         assert!(size.accepts("64KB") && size.accepts("4GB"));
         assert!(!size.accepts("65535") && !size.accepts("5GB"));
         let duration = ValueType::Duration(1_000);
-        assert!(duration.wanted().ends_with("at least 1s"));
+        assert!(duration.valid_form().ends_with("at least 1s"));
         assert!(duration.accepts("1000ms") && !duration.accepts("999ms"));
     }
 

@@ -229,9 +229,9 @@ mod tests {
     /// A disk with the reserved counter, the given-away counter, and a switch that makes it refuse
     /// writes.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<(u64, u64, bool)>>);
+    struct TestReserve(Arc<Mutex<(u64, u64, bool)>>);
 
-    impl CounterReserve for Kept {
+    impl CounterReserve for TestReserve {
         fn reserved(&self) -> u64 {
             self.0.lock().0
         }
@@ -255,13 +255,13 @@ mod tests {
         }
     }
 
-    fn start(kept: &Kept) -> DotSequence {
+    fn start(kept: &TestReserve) -> DotSequence {
         DotSequence::new(Actor(b"own"[..].into()), Box::new(kept.clone()))
     }
 
     #[test]
     fn passing_events_have_an_actor_that_ends_with_the_copies() {
-        let dots = start(&Kept::default());
+        let dots = start(&TestReserve::default());
         let passing = |partition| dots.issue_passing(Partition(partition), 0).map(|dot| dot.actor);
         let first = passing(1).expect("counters are reserved");
         assert!(passing(1).is_ok_and(|actor| actor == first));
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn no_event_is_issued_that_a_context_could_have_claimed_before() {
-        let kept = Kept::default();
+        let kept = TestReserve::default();
         kept.0.lock().0 = 1_000;
         let dots = start(&kept);
         let claimable = dots.last_issued();
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn after_a_restart_all_events_up_to_the_last_copies_given_away_count_as_gone() {
-        let kept = Kept::default();
+        let kept = TestReserve::default();
         let dots = start(&kept);
         let gone = dots.issue(0).expect("counters are reserved").counter;
         assert_eq!(start(&kept).given_away(Partition(1)), 0, "nothing was given away");
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn no_copy_may_go_whose_events_could_come_again() {
-        let kept = Kept::default();
+        let kept = TestReserve::default();
         let dots = start(&kept);
         dots.issue(0).expect("counters are reserved");
         kept.0.lock().2 = true;

@@ -82,7 +82,7 @@ pub use coordinator::in_place::{Pending, PlainWrite, ReadInPlace, ShownObject};
 pub use coordinator::put::{DeleteOutcome, DeleteRequest, PutRequest};
 pub use coordinator::started::StartedRead;
 pub use delivery::limits::LimitChange;
-pub use delivery::progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
+pub use delivery::progress::{ActiveTransfer, TransferKind, TransferStats, WaitingHints};
 pub use dots::{CounterReserve, DotSequence, VolatileCounters};
 pub use error::{DataTypeError, QuorumKind, RequestError, UnmetCondition};
 pub use exchange::{

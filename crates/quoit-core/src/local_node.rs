@@ -47,7 +47,7 @@ pub(crate) struct LocalNode {
     pub(crate) dots: DotSequence,
     pub(crate) settings: StoreSettings,
     pub(crate) stats: Arc<Stats>,
-    room: OnceLock<DiskSpaceProbe>,
+    disk_space_probe: OnceLock<DiskSpaceProbe>,
 }
 
 /// Measures the disk that holds the data.
@@ -73,24 +73,35 @@ impl LocalNode {
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let records = Arc::new(Records::new(Arc::clone(&engine), clock.unix_us()));
-        let (stats, room) = (Arc::default(), OnceLock::new());
-        Self { engine, records, control, internode, topology, clock, dots, settings, stats, room }
+        let (stats, disk_space_probe) = (Arc::default(), OnceLock::new());
+        Self {
+            engine,
+            records,
+            control,
+            internode,
+            topology,
+            clock,
+            dots,
+            settings,
+            stats,
+            disk_space_probe,
+        }
     }
 
     /// Sets the function that measures the disk that holds the data. Called once, when the node is
     /// assembled.
     pub(crate) fn set_disk_space_probe(
         &self,
-        ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
+        probe: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
     ) {
         // A second call would be a mistake of the caller; the first function stays.
-        let _ = self.room.set(Box::new(ask));
+        let _ = self.disk_space_probe.set(Box::new(probe));
     }
 
     /// Free and total space of the disk that holds the data; `None` if it can't be measured. Costs a
     /// system call.
     pub(crate) fn disk_space(&self) -> Option<DiskSpace> {
-        self.room.get().and_then(|ask| ask())
+        self.disk_space_probe.get().and_then(|probe| probe())
     }
 
     /// Figures since the start and for the last minute, including those of the engine.

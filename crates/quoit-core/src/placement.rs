@@ -10,7 +10,7 @@ use quoit_model::props::BucketProps;
 use quoit_store::engine::RecordAt;
 use std::collections::BTreeSet;
 
-/// Location of a record in a store: its name, its identity and its partition.
+/// Key of a record with its placement: its encoded name, its identity and its partition.
 pub(crate) struct PlacedKey<'a> {
     key: KeyRef<'a>,
     encoded: &'a [u8],
@@ -19,7 +19,7 @@ pub(crate) struct PlacedKey<'a> {
 }
 
 impl<'a> PlacedKey<'a> {
-    /// The location of a record whose partition its coordinator has computed.
+    /// Places a key whose partition its coordinator has computed.
     pub(crate) fn new(encoded: &'a [u8], partition: Partition) -> Result<Self, KeyError> {
         let key = KeyRef::decode(encoded)?;
         // The identity does not depend on the bucket's placement rule, so any rule will do.

@@ -12,7 +12,7 @@ use crate::healing::Healing;
 use crate::local_node::LocalNode;
 use crate::records::PartCopy;
 use crate::refusal::{Refusal, refuse};
-use crate::replica::{ApplyOutcome, Copy, DecodedDelta, Joined, Replica, Replicated};
+use crate::replica::{ApplyOutcome, Copy, DecodedDelta, JoinOutcome, Replica, Replicated};
 use crate::serving::answer_by;
 use crate::stats::Counter;
 use bytes::Bytes;
@@ -220,9 +220,9 @@ impl ReplicaServer {
     ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.local.place(&join.key, join.partition)?;
         match self.replica.join_copy(&place.at(), joining, access)? {
-            Joined::Done(taken) => Ok(Some(taken)),
-            Joined::WouldBlock => Ok(None),
-            Joined::NeedsWhole => Err(Refusal::NeedsWhole),
+            JoinOutcome::Done(taken) => Ok(Some(taken)),
+            JoinOutcome::WouldBlock => Ok(None),
+            JoinOutcome::NeedsWhole => Err(Refusal::NeedsWhole),
         }
     }
 

@@ -58,15 +58,15 @@ impl BitcaskKey {
     /// Returns an error if the bytes are not a key. Parts may be empty: check the name with
     /// [`KeyRef::check`] before use.
     pub fn decode(bytes: &Bytes) -> Result<Self, BitcaskKeyError> {
-        let cut_off = || BitcaskKeyError::Truncated { size_bytes: bytes.len() };
-        match *bytes.first().ok_or_else(cut_off)? {
+        let truncated = || BitcaskKeyError::Truncated { size_bytes: bytes.len() };
+        match *bytes.first().ok_or_else(truncated)? {
             UNTYPED => {
-                let (bucket, key) = split_sized(&bytes.slice(1..)).ok_or_else(cut_off)?;
+                let (bucket, key) = split_sized(&bytes.slice(1..)).ok_or_else(truncated)?;
                 Ok(Self { bucket_type: default_type(), bucket, key })
             }
             TYPED => {
-                let (bucket_type, rest) = split_sized(&bytes.slice(1..)).ok_or_else(cut_off)?;
-                let (bucket, key) = split_sized(&rest).ok_or_else(cut_off)?;
+                let (bucket_type, rest) = split_sized(&bytes.slice(1..)).ok_or_else(truncated)?;
+                let (bucket, key) = split_sized(&rest).ok_or_else(truncated)?;
                 Ok(Self { bucket_type, bucket, key })
             }
             VERSION_0 => Self::of_term(&Term::decode(bytes, &LIMITS)?),

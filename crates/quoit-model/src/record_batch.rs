@@ -70,7 +70,7 @@ pub fn put_record(key: KeyRef<'_>, object: &[u8], out: &mut Vec<u8>) {
 /// Returns an error if the body ends within a record, or a key can't be read. Objects are not
 /// checked.
 pub fn read_records(body: &Bytes) -> Result<Vec<BatchRecord>, RecordBatchError> {
-    let cut_off = |cut_off: Truncated| RecordBatchError::Truncated { at: cut_off.at };
+    let truncated = |truncated: Truncated| RecordBatchError::Truncated { at: truncated.at };
     let mut cursor = Cursor::new(body);
     let mut records = Vec::new();
     while cursor.remaining() > 0 {
@@ -78,7 +78,7 @@ pub fn read_records(body: &Bytes) -> Result<Vec<BatchRecord>, RecordBatchError> 
             let len = u32::from_be_bytes(cursor.array()?);
             cursor.bytes(len as usize)
         };
-        let (key, object) = (part().map_err(cut_off)?, part().map_err(cut_off)?);
+        let (key, object) = (part().map_err(truncated)?, part().map_err(truncated)?);
         let key = BitcaskKey::decode(&key)
             .map_err(|fault| RecordBatchError::Key { record: records.len(), fault })?;
         records.push(BatchRecord { key, object });

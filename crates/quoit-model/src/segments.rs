@@ -153,7 +153,7 @@ impl Segments {
     }
 }
 
-/// Place of a record in a tree, from the MD5 of its bucket type, bucket and key.
+/// Position of a record in a tree, from the MD5 of its bucket type, bucket and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreePosition {
     /// Number of the segment in a tree of 2^32 segments. In a smaller tree it is this number modulo
@@ -165,7 +165,7 @@ pub struct TreePosition {
 }
 
 impl TreePosition {
-    /// Computes the place of a record. The default bucket type is not hashed.
+    /// Computes the position of a record. The default bucket type is not hashed.
     #[must_use]
     pub fn of(bucket: BucketRef<'_>, key: &[u8]) -> Self {
         let mut hasher = Md5::new();

@@ -127,7 +127,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
             .map(|key| {
                 json!({
                     "key": key.name,
-                    "values": key.kind.wanted(),
+                    "values": key.kind.valid_form(),
                     "default": key.default,
                     "about": key.about,
                 })
@@ -142,7 +142,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
             "{}\n  {}\n  values: {}; default: {default}\n",
             key.name,
             key.about,
-            key.kind.wanted()
+            key.kind.valid_form()
         );
     }
     if names.is_empty() {

@@ -44,7 +44,7 @@ enum KeyOutcome {
     Changed {
         key: String,
         value: String,
-        why: String,
+        reason: String,
     },
     WithoutMeaning(String),
     /// It requires a feature that Quoit does not have.
@@ -56,12 +56,13 @@ struct RiakSetting {
     from: String,
     key: String,
     value: String,
-    remark: KeyOutcome,
+    outcome: KeyOutcome,
 }
 
 pub(crate) fn from_riak(args: &FromRiakArgs) -> Result<()> {
     let lines = read(args)?;
-    let refused = lines.iter().filter(|line| matches!(line.remark, KeyOutcome::Refused(_))).count();
+    let refused =
+        lines.iter().filter(|line| matches!(line.outcome, KeyOutcome::Refused(_))).count();
     match args.format {
         Format::Json => say!("{}", Value::from(lines.iter().map(document).collect::<Vec<_>>())),
         Format::Human => print(&lines),
@@ -91,7 +92,7 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
         .into_values()
         .map(|entry| RiakSetting {
             from: entry.origin.to_string(),
-            remark: remark(KeyValue { key: &entry.key, value: &entry.value }, memory),
+            outcome: outcome_of(KeyValue { key: &entry.key, value: &entry.value }, memory),
             key: entry.key,
             value: entry.value,
         })
@@ -101,7 +102,7 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
         let settings = advanced_settings(&text).with_context(|| path.display().to_string())?;
         lines.extend(settings.into_iter().map(|setting| RiakSetting {
             from: format!("{}:{}", path.display(), setting.line),
-            remark: advanced_remark(&setting),
+            outcome: advanced_outcome(&setting),
             key: setting.key,
             value: setting.value,
         }));
@@ -109,13 +110,13 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
     Ok(lines)
 }
 
-fn remark(setting: KeyValue<'_>, memory_bytes: Option<u64>) -> KeyOutcome {
+fn outcome_of(setting: KeyValue<'_>, memory_bytes: Option<u64>) -> KeyOutcome {
     let KeyValue { key, value } = setting;
     if key == "leveldb.maximum_memory.percent" {
         return percentage(value, memory_bytes);
     }
-    if let Some(why) = unsupported_effect(setting) {
-        return KeyOutcome::Refused(why.to_owned());
+    if let Some(reason) = unsupported_effect(setting) {
+        return KeyOutcome::Refused(reason.to_owned());
     }
     match key_match(key) {
         KeyMatch::Key(here) if here.name == key || here.name.contains('$') => KeyOutcome::Kept,
@@ -125,7 +126,7 @@ fn remark(setting: KeyValue<'_>, memory_bytes: Option<u64>) -> KeyOutcome {
         KeyMatch::Key(here) => KeyOutcome::Changed {
             key: here.name.to_owned(),
             value: value.to_owned(),
-            why: format!("it is called {} here", here.name),
+            reason: format!("it is called {} here", here.name),
         },
         KeyMatch::RiakOnly => KeyOutcome::WithoutMeaning(why_without_meaning(key)),
         KeyMatch::Unknown(near) => KeyOutcome::Refused(format!(
@@ -146,7 +147,7 @@ fn percentage(value: &str, memory_bytes: Option<u64>) -> KeyOutcome {
     KeyOutcome::Changed {
         key: "leveldb.maximum_memory".to_owned(),
         value: format!("{}MB", bytes >> 20),
-        why: format!("{percent} % of {} MB", memory >> 20),
+        reason: format!("{percent} % of {} MB", memory >> 20),
     }
 }
 
@@ -172,7 +173,7 @@ fn why_without_meaning(key: &str) -> String {
     found.map_or("nothing here depends on it", |(_, why)| why).to_owned()
 }
 
-fn advanced_remark(setting: &AdvancedSetting) -> KeyOutcome {
+fn advanced_outcome(setting: &AdvancedSetting) -> KeyOutcome {
     let AdvancedSetting { application, key, value, .. } = setting;
     let key = key.as_str();
     if ADVANCED.contains(&key) {
@@ -203,11 +204,13 @@ fn machine_memory_bytes() -> Option<u64> {
 }
 
 fn document(line: &RiakSetting) -> Value {
-    let (what, key, value, why) = match &line.remark {
+    let (what, key, value, reason) = match &line.outcome {
         KeyOutcome::Kept => ("kept", Some(&line.key), Some(&line.value), None),
-        KeyOutcome::Changed { key, value, why } => ("changed", Some(key), Some(value), Some(why)),
-        KeyOutcome::WithoutMeaning(why) => ("without_meaning", None, None, Some(why)),
-        KeyOutcome::Refused(why) => ("refused", None, None, Some(why)),
+        KeyOutcome::Changed { key, value, reason } => {
+            ("changed", Some(key), Some(value), Some(reason))
+        }
+        KeyOutcome::WithoutMeaning(reason) => ("without_meaning", None, None, Some(reason)),
+        KeyOutcome::Refused(reason) => ("refused", None, None, Some(reason)),
     };
     json!({
         "from": line.from,
@@ -216,21 +219,23 @@ fn document(line: &RiakSetting) -> Value {
         "remark": what,
         "key": key,
         "value": value,
-        "why": why,
+        "why": reason,
     })
 }
 
 fn print(lines: &[RiakSetting]) {
-    for RiakSetting { from, key, value, remark } in lines {
-        match remark {
+    for RiakSetting { from, key, value, outcome } in lines {
+        match outcome {
             KeyOutcome::Kept => say!("# kept ({from})\n{key} = {value}\n"),
-            KeyOutcome::Changed { key: here, value: ours, why } => {
-                say!("# changed from {key} = {value} ({from}): {why}\n{here} = {ours}\n");
+            KeyOutcome::Changed { key: here, value: ours, reason } => {
+                say!("# changed from {key} = {value} ({from}): {reason}\n{here} = {ours}\n");
             }
-            KeyOutcome::WithoutMeaning(why) => {
-                say!("# without meaning here ({from}): {why}\n# {key} = {value}\n");
+            KeyOutcome::WithoutMeaning(reason) => {
+                say!("# without meaning here ({from}): {reason}\n# {key} = {value}\n");
             }
-            KeyOutcome::Refused(why) => say!("# REFUSED ({from}): {why}\n# {key} = {value}\n"),
+            KeyOutcome::Refused(reason) => {
+                say!("# REFUSED ({from}): {reason}\n# {key} = {value}\n")
+            }
         }
     }
 }
@@ -244,7 +249,7 @@ mod tests {
             from: String::new(),
             key: setting.key.to_owned(),
             value: setting.value.to_owned(),
-            remark: remark(setting, Some(100 << 30)),
+            outcome: outcome_of(setting, Some(100 << 30)),
         };
         let document = document(&line);
         let here = match (document["key"].as_str(), document["value"].as_str()) {
@@ -275,7 +280,7 @@ mod tests {
 
     #[test]
     fn settings_of_advanced_config_get_one_as_well() {
-        let is = |remark| match remark {
+        let is = |outcome| match outcome {
             KeyOutcome::Kept => "kept",
             KeyOutcome::Changed { .. } => "changed",
             KeyOutcome::WithoutMeaning(_) => "without",
@@ -288,7 +293,7 @@ mod tests {
             ("[{riak_kv, [{some_hook, false}]}].", "without"),
         ] {
             let settings = advanced_settings(text).expect("a setting");
-            assert_eq!(is(advanced_remark(&settings[0])), expected, "{text}");
+            assert_eq!(is(advanced_outcome(&settings[0])), expected, "{text}");
         }
     }
 }

@@ -35,7 +35,7 @@ macro_rules! faults {
 
             /// Returns a description of the wrong decision.
             #[must_use]
-            pub const fn wrong(self) -> &'static str {
+            pub const fn description(self) -> &'static str {
                 match self { $(Self::$fault => $wrong,)* }
             }
         }

@@ -39,7 +39,7 @@ impl Clock for ManualClock {
 #[derive(Default)]
 pub struct ManualExecution {
     workers: Mutex<Vec<Arc<ManualWorker>>>,
-    meanwhile: Arc<Mutex<Option<Box<PauseHook>>>>,
+    hook: Arc<Mutex<Option<Box<PauseHook>>>>,
 }
 
 /// A function that runs while a worker pauses. Gets the worker's name.
@@ -50,16 +50,16 @@ struct ManualWorker {
     /// `None` after the worker was stopped.
     worker: Mutex<Option<Arc<dyn Worker>>>,
     woken: Mutex<bool>,
-    meanwhile: Arc<Mutex<Option<Box<PauseHook>>>>,
+    hook: Arc<Mutex<Option<Box<PauseHook>>>>,
 }
 
 impl Pace for ManualWorker {
     fn pause(&self, _us: u64) -> bool {
         // Taken out while it runs: it may step other workers, which then do not pause.
-        let meanwhile = self.meanwhile.lock().take();
-        if let Some(mut meanwhile) = meanwhile {
-            meanwhile(self.name);
-            self.meanwhile.lock().get_or_insert(meanwhile);
+        let hook = self.hook.lock().take();
+        if let Some(mut hook) = hook {
+            hook(self.name);
+            self.hook.lock().get_or_insert(hook);
         }
         self.worker.lock().is_some()
     }
@@ -67,8 +67,8 @@ impl Pace for ManualWorker {
 
 impl ManualExecution {
     /// Sets the function that runs whenever a worker pauses.
-    pub fn set_pause_hook(&self, meanwhile: Option<Box<PauseHook>>) {
-        *self.meanwhile.lock() = meanwhile;
+    pub fn set_pause_hook(&self, hook: Option<Box<PauseHook>>) {
+        *self.hook.lock() = hook;
     }
 
     /// Calls one step of each running worker of this name. Returns the time of the next step that the
@@ -106,8 +106,8 @@ impl ManualExecution {
 impl Execution for ManualExecution {
     fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
         let worker = Mutex::new(Some(worker));
-        let meanwhile = Arc::clone(&self.meanwhile);
-        let entry = Arc::new(ManualWorker { name, worker, woken: Mutex::new(false), meanwhile });
+        let hook = Arc::clone(&self.hook);
+        let entry = Arc::new(ManualWorker { name, worker, woken: Mutex::new(false), hook });
         let mut workers = self.workers.lock();
         workers.retain(|worker| worker.worker.lock().is_some());
         workers.push(Arc::clone(&entry));

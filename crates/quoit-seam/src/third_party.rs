@@ -42,7 +42,7 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, PanicPayload> {
 
 /// Message of a panic.
 #[must_use]
-pub fn panic_message(thrown: &PanicPayload) -> &str {
-    let text = thrown.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| thrown.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+pub fn panic_message(payload: &PanicPayload) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }

@@ -15,7 +15,9 @@ use std::time::Duration;
 impl Cluster {
     /// Applies a fault, or its end. Faults of machines that are not in service have no effect.
     pub(crate) fn apply(&mut self, fault: MachineFault) {
-        if fault.machine().is_some_and(|place| self.machine(place).used() != MachineUse::InService)
+        if fault
+            .machine()
+            .is_some_and(|place| self.machine(place).machine_use() != MachineUse::InService)
         {
             return;
         }
@@ -119,7 +121,7 @@ impl Cluster {
         }
         for machine in Arc::clone(&self.run_context.machines).iter() {
             let name = machine.name.as_str();
-            if machine.used() == MachineUse::Retired && self.sim.is_host_running(name) {
+            if machine.machine_use() == MachineUse::Retired && self.sim.is_host_running(name) {
                 self.stop(machine.index, true);
             }
         }
@@ -234,7 +236,8 @@ impl Cluster {
     /// Returns the other machines that were ever switched on.
     fn others(&self, place: usize) -> impl Iterator<Item = &Arc<Machine>> {
         let machines = self.run_context.machines.iter();
-        machines.filter(move |other| other.index != place && other.used() != MachineUse::Spare)
+        machines
+            .filter(move |other| other.index != place && other.machine_use() != MachineUse::Spare)
     }
 
     fn cut(&self, from: usize, to: usize, is_cut: bool) {

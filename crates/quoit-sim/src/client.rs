@@ -1,11 +1,11 @@
 //! A client of plain keys: sends random requests to random nodes and records the answers.
 
-use crate::history::{Found, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind};
+use crate::history::{FoundValue, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::run_context::{ClientNumber, Failure, RunContext, answer_within_patience};
-use crate::workload::{LIVES_SECS, Step, Workload};
+use crate::workload::{LIVES_SECS, RequestKind, Workload};
 use quoit_model::clock::VersionVector;
 use quoit_model::props::Quorum;
 use std::collections::BTreeMap;
@@ -72,16 +72,18 @@ impl Client {
             quorums.asks_primaries = self.random.percent(percent);
         }
         match self.workload.step(&mut self.random) {
-            Step::Get => self.get(machine, key, quorums).await,
-            Step::Put => self.write(machine, key, WriteKind::Put, quorums).await,
-            Step::Delete => self.write(machine, key, WriteKind::Delete, quorums).await,
-            Step::DeleteUnseen => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
+            RequestKind::Get => self.get(machine, key, quorums).await,
+            RequestKind::Put => self.write(machine, key, WriteKind::Put, quorums).await,
+            RequestKind::Delete => self.write(machine, key, WriteKind::Delete, quorums).await,
+            RequestKind::DeleteUnseen => {
+                self.write(machine, key, WriteKind::DeleteUnseen, quorums).await
+            }
             // Listings are left out where there are several clusters: they also show records that have
             // arrived from others.
-            Step::List if self.run_context.cluster.is_some() => {
+            RequestKind::List if self.run_context.cluster.is_some() => {
                 self.get(machine, key, quorums).await
             }
-            Step::List => self.list(machine, key).await,
+            RequestKind::List => self.list(machine, key).await,
         }
     }
 
@@ -167,9 +169,8 @@ impl Client {
         let (outcome, text) = outcome_of(&result);
         run_context.history.lock().end_write(number, run_context.time.now_us(), outcome);
         if outcome == Outcome::Acknowledged {
-            let (size, wrong_clocks_at_start) =
-                ((size_bytes, quorums), self.workload.wrong_clocks_at_start);
-            run_context.check_promises(number, machine, size, &layouts, wrong_clocks_at_start);
+            let (size, wrong_clocks) = ((size_bytes, quorums), self.workload.wrong_clocks_at_start);
+            run_context.check_promises(number, machine, size, &layouts, wrong_clocks);
         }
         if let Ok(object) = &result
             && wants_object
@@ -209,14 +210,14 @@ fn copies_of(quorum: Quorum) -> u32 {
 }
 
 /// Describes the values that a read found, for the trace.
-fn words(found: &[Found]) -> String {
+fn words(found: &[FoundValue]) -> String {
     if found.is_empty() {
         return "nothing".to_owned();
     }
-    let word = |found: &Found| match found {
-        Found::Value(number) => number.to_string(),
-        Found::Tombstone(_, counter) => format!("tombstone {counter}"),
-        Found::Foreign(text) => format!("foreign {text}"),
+    let word = |found: &FoundValue| match found {
+        FoundValue::Value(number) => number.to_string(),
+        FoundValue::Tombstone(_, counter) => format!("tombstone {counter}"),
+        FoundValue::Foreign(text) => format!("foreign {text}"),
     };
     found.iter().map(word).collect::<Vec<_>>().join("+")
 }

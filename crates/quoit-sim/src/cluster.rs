@@ -18,7 +18,7 @@ use crate::machine::Machine;
 use crate::names::policies;
 use crate::network::BlockedLinks;
 use crate::orders::Orders;
-use crate::process::live;
+use crate::process::run_process;
 use crate::random::Random;
 use crate::registers::RegisterHistory;
 use crate::replica_counts::ReplicaCounts;
@@ -154,7 +154,7 @@ impl Cluster {
             let (machine, trace) = (Arc::clone(&machine), trace.clone());
             let environment = environment.clone();
             async move {
-                live(&machine, &environment, &trace).await;
+                run_process(&machine, &environment, &trace).await;
                 Ok(())
             }
         });
@@ -180,7 +180,7 @@ impl Cluster {
 
     /// Runs the simulation to its end, step by step, and checks the history.
     ///
-    /// Each step applies the faults that are due, carries out the operator's orders, looks into the nodes
+    /// Each step applies the faults that are due, carries out the operator's orders, checks the nodes
     /// from time to time, and then lets the simulated hosts run for `TICK_US`.
     ///
     /// # Errors

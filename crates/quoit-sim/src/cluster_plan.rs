@@ -50,8 +50,8 @@ impl ClusterPlan {
             index < end
         });
         match cluster {
-            Some(cluster) => MachineRole { cluster, used: MachineUse::InService },
-            None => MachineRole { cluster: self.operated, used: MachineUse::Spare },
+            Some(cluster) => MachineRole { cluster, machine_use: MachineUse::InService },
+            None => MachineRole { cluster: self.operated, machine_use: MachineUse::Spare },
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::contents::Contents;
 use crate::history::{
-    Found, History, KeyNumber, ProcessNumber, ValueHolders, Write, WriteKind, WriteNumber,
+    FoundValue, History, KeyNumber, ProcessNumber, ValueHolders, Write, WriteKind, WriteNumber,
 };
 use crate::machine::Machine;
 use crate::names::RecordName;
@@ -78,7 +78,7 @@ impl RunContext {
             let contents = machine.running_store().map(|store| Contents::of(&store));
             let object = contents.and_then(Result::ok)?.objects.remove(&key)?;
             let mut found = object.siblings.iter().map(found_in);
-            found.any(|found| found == Found::Value(number)).then_some(())
+            found.any(|found| found == FoundValue::Value(number)).then_some(())
         };
         let machines = self.machines.iter().filter(|machine| has(machine).is_some());
         machines.map(|machine| Machine::node_id_at(machine.index)).collect()

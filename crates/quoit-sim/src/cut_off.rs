@@ -1,5 +1,5 @@
 //! Checks of a node's own report that it is cut off: for how long, and whether it accepts logins
-//! meanwhile. The checks compare the report with the node's answers to earlier looks.
+//! meanwhile. The checks compare the report with the node's answers to earlier observations.
 
 use crate::violation::{Violation, ViolationKind};
 use quoit_cluster::ControlPlane;
@@ -13,7 +13,7 @@ const NOTED_US: u64 = 1_500_000;
 /// Time after which a node that is cut off has surely logged it, in microseconds.
 const TOLD_US: u64 = 5_000_000 + NOTED_US;
 
-/// Answer of a node to one look.
+/// Answer of a node to one observation.
 #[derive(Debug, Clone, Copy)]
 pub struct CutOffObservation {
     is_cut_off: bool,
@@ -23,7 +23,7 @@ pub struct CutOffObservation {
 }
 
 impl CutOffObservation {
-    /// Looks at a node that has this setting.
+    /// Observes a node that has this setting.
     #[must_use]
     pub fn at(control: &ControlPlane, setting: CutOffLoginPolicy) -> Self {
         let lasts = control.cut_off_for();
@@ -48,7 +48,7 @@ impl CutOffObservation {
     }
 }
 
-/// A series of looks at one node with the same answer.
+/// A series of observations of one node with the same answer.
 #[derive(Debug, Clone, Copy)]
 struct AnswerSeries {
     is_cut_off: bool,
@@ -71,12 +71,12 @@ impl CutOffObserver {
         Self { setting, spell: None, reached_us: None }
     }
 
-    /// Forgets all earlier looks, because the node has paused or was started again.
+    /// Forgets all earlier observations, because the node has paused or was started again.
     pub fn begin_anew(&mut self) {
         (self.spell, self.reached_us) = (None, None);
     }
 
-    /// Checks a look, given the time from the question to the answer.
+    /// Checks an observation, given the time from the question to the answer.
     ///
     /// # Errors
     ///
@@ -84,11 +84,11 @@ impl CutOffObserver {
     /// accepts or refuses logins wrongly.
     pub fn judge(
         &mut self,
-        look: CutOffObservation,
+        observation: CutOffObservation,
         answered_us: RangeInclusive<u64>,
     ) -> Result<(), Violation> {
         let (asked_at_us, now_us) = answered_us.into_inner();
-        let is_cut_off = look.is_cut_off;
+        let is_cut_off = observation.is_cut_off;
         let spell = self.spell.filter(|spell| spell.is_cut_off == is_cut_off);
         let spell =
             *self.spell.insert(spell.unwrap_or(AnswerSeries { is_cut_off, began_us: now_us }));
@@ -103,13 +103,13 @@ impl CutOffObserver {
             (true, Some(reached_us)) => Some(now_us - reached_us + NOTED_US),
             (true, None) => None,
         };
-        let said_us = look.lasts_us.unwrap_or(0);
+        let said_us = observation.lasts_us.unwrap_or(0);
         if said_us < least_us || most_us.is_some_and(|most_us| said_us > most_us) {
             return Err(wrong(format!(
                 "says that it has been cut off for {said_us} us, which is not in {least_us}..{most_us:?}"
             )));
         }
-        if least_us >= TOLD_US && !look.is_told {
+        if least_us >= TOLD_US && !observation.is_told {
             return Err(wrong(format!(
                 "was cut off for {least_us} us, and its log does not say so"
             )));
@@ -117,8 +117,8 @@ impl CutOffObserver {
         let max_us = self.setting.refuses_after.map(micros);
         let must_take = max_us.is_none_or(|max_us| most_us.is_some_and(|most_us| most_us < max_us));
         let must_refuse = max_us.is_some_and(|max_us| least_us >= max_us);
-        if must_take && !look.takes_logins || must_refuse && look.takes_logins {
-            let does = if look.takes_logins { "takes" } else { "refuses" };
+        if must_take && !observation.takes_logins || must_refuse && observation.takes_logins {
+            let does = if observation.takes_logins { "takes" } else { "refuses" };
             return Err(wrong(format!(
                 "{does} logins, was cut off for {least_us}..{most_us:?} us, and refuses them after {max_us:?}"
             )));
@@ -144,22 +144,22 @@ mod tests {
     const FINE: CutOffObservation = CutOffObservation { is_cut_off: false, ..CUT_OFF };
     const SECOND_US: u64 = 1_000_000;
 
-    /// Checks looks every 100 ms at a node that is cut off after ten seconds. `look` returns the answer
-    /// for a number of microseconds since then.
+    /// Checks observations every 100 ms of a node that is cut off after ten seconds. `observation_at` returns
+    /// the answer for a number of microseconds since then.
     fn judged(
         refuses_after: Option<u64>,
-        look: impl Fn(u64) -> CutOffObservation,
+        observation_at: impl Fn(u64) -> CutOffObservation,
     ) -> Result<(), Violation> {
         let refuses_after = refuses_after.map(Duration::from_secs);
         let mut observer = CutOffObserver::new(CutOffLoginPolicy { refuses_after });
         let cut_us = 10 * SECOND_US;
         (0..300).map(|number| number * SECOND_US / 10).try_for_each(|now_us| {
-            let look = if now_us < cut_us { FINE } else { look(now_us - cut_us) };
-            observer.judge(look, now_us..=now_us)
+            let observation = if now_us < cut_us { FINE } else { observation_at(now_us - cut_us) };
+            observer.judge(observation, now_us..=now_us)
         })
     }
 
-    fn true_look(refuses_after: Option<u64>, since_us: u64) -> CutOffObservation {
+    fn true_observation(refuses_after: Option<u64>, since_us: u64) -> CutOffObservation {
         let lasts_us = since_us.checked_sub(SECOND_US);
         let takes_logins =
             refuses_after.is_none_or(|max| lasts_us.is_none_or(|lasts| lasts < max * SECOND_US));
@@ -170,7 +170,7 @@ mod tests {
     fn a_node_that_says_what_is_so_passes() {
         for refuses_after in [None, Some(5), Some(60)] {
             assert_eq!(
-                judged(refuses_after, |since_us| true_look(refuses_after, since_us)),
+                judged(refuses_after, |since_us| true_observation(refuses_after, since_us)),
                 Ok(())
             );
         }
@@ -179,17 +179,20 @@ mod tests {
     #[test]
     fn a_node_that_says_something_else_does_not() {
         let lies: [fn(u64) -> CutOffObservation; 5] = [
-            |us| CutOffObservation { lasts_us: None, ..true_look(Some(5), us) },
-            |us| CutOffObservation { lasts_us: Some(us + 3 * SECOND_US), ..true_look(Some(5), us) },
-            |us| CutOffObservation { is_told: false, ..true_look(Some(5), us) },
-            |us| CutOffObservation { takes_logins: true, ..true_look(Some(5), us) },
-            |us| CutOffObservation { takes_logins: false, ..true_look(Some(5), us) },
+            |us| CutOffObservation { lasts_us: None, ..true_observation(Some(5), us) },
+            |us| CutOffObservation {
+                lasts_us: Some(us + 3 * SECOND_US),
+                ..true_observation(Some(5), us)
+            },
+            |us| CutOffObservation { is_told: false, ..true_observation(Some(5), us) },
+            |us| CutOffObservation { takes_logins: true, ..true_observation(Some(5), us) },
+            |us| CutOffObservation { takes_logins: false, ..true_observation(Some(5), us) },
         ];
         for (number, lie) in lies.into_iter().enumerate() {
             assert!(judged(Some(5), lie).is_err(), "lie {number}");
         }
         let unasked =
-            |us| CutOffObservation { takes_logins: us < SECOND_US, ..true_look(None, us) };
+            |us| CutOffObservation { takes_logins: us < SECOND_US, ..true_observation(None, us) };
         assert!(judged(None, unasked).is_err(), "logins are refused although no setting says so");
     }
 }

@@ -7,7 +7,7 @@ use crate::cluster_plan::operated_cluster;
 use crate::data_type_clients::{self, DataTypeClient};
 use crate::family::Family;
 use crate::finish::{describe_cluster_state, read_back};
-use crate::form::form;
+use crate::form::form_cluster;
 use crate::links::{Links, Replication};
 use crate::operator::Operator;
 use crate::permissions::Permissions;
@@ -120,7 +120,7 @@ pub(crate) async fn drive(
     stage: Arc<Mutex<Stage>>,
     has_operator: bool,
 ) -> Result<(), Violation> {
-    form(&run_context).await?;
+    form_cluster(&run_context).await?;
     let has_data_types = settings.has_data_types(seed);
     if has_data_types {
         data_type_clients::create_types(&run_context).await?;
@@ -193,7 +193,7 @@ pub(crate) async fn drive_clusters(
         (0..count).map(|cluster| run_context.of_cluster(cluster)).collect();
     let has_data_types = settings.has_data_types(seed);
     for cluster in &clusters {
-        form(cluster).await?;
+        form_cluster(cluster).await?;
         if has_data_types {
             data_type_clients::create_types(cluster).await?;
         }

@@ -1,7 +1,7 @@
-//! The end of a run: reads everything back, and looks into all nodes.
+//! The end of a run: reads everything back, and checks the stores of all nodes.
 
 use crate::contents::{Contents, merged};
-use crate::history::{Entry, Found, KeyNumber, Reader};
+use crate::history::{Entry, FoundValue, KeyNumber, Reader};
 use crate::machine::{Machine, RequestOutcome};
 use crate::names::RecordName;
 use crate::policy::Policy;
@@ -62,7 +62,7 @@ fn policies(run_context: &RunContext) -> BTreeSet<Policy> {
 async fn read_all(
     run_context: &RunContext,
     machine: &Machine,
-) -> Result<BTreeMap<KeyNumber, Vec<Found>>, Violation> {
+) -> Result<BTreeMap<KeyNumber, Vec<FoundValue>>, Violation> {
     let mut all = BTreeMap::new();
     for key in keys(run_context) {
         let mut attempt_count = 0;
@@ -90,13 +90,13 @@ async fn read_all(
 async fn check_listings(
     run_context: &RunContext,
     machine: &Machine,
-    found: &BTreeMap<KeyNumber, Vec<Found>>,
+    found: &BTreeMap<KeyNumber, Vec<FoundValue>>,
 ) -> Result<(), Violation> {
     for policy in policies(run_context) {
         let list =
             || async { answer(machine.ask(move |store| requests::list_keys(store, policy)).await) };
         let listed = retry_until_success(run_context, &format!("list {policy:?}"), list).await?;
-        let is_value = |found: &Found| matches!(found, Found::Value(_));
+        let is_value = |found: &FoundValue| matches!(found, FoundValue::Value(_));
         let of_policy = found.iter().filter(|(key, _)| run_context.policy(**key) == policy);
         let is_complete = of_policy
             .clone()
@@ -137,7 +137,7 @@ async fn check_listings(
 async fn check_entries(
     run_context: &RunContext,
     machine: &Machine,
-    found: &BTreeMap<KeyNumber, Vec<Found>>,
+    found: &BTreeMap<KeyNumber, Vec<FoundValue>>,
 ) -> Result<(), Violation> {
     let contents = contents_of_all(run_context)?;
     let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
@@ -151,7 +151,7 @@ async fn check_entries(
         let of_policy = found.iter().filter(|(key, _)| run_context.policy(**key) == policy);
         let is_complete = of_policy.clone().all(|(key, found)| {
             found.iter().all(|each| match each {
-                Found::Value(write) if makes_entry(*write) => listed.contains(&(*write, *key)),
+                FoundValue::Value(write) if makes_entry(*write) => listed.contains(&(*write, *key)),
                 _ => true,
             })
         });

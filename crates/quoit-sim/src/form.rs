@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When a step does not succeed in time, although no fault has happened yet.
-pub async fn form(run_context: &RunContext) -> Result<(), Violation> {
+pub async fn form_cluster(run_context: &RunContext) -> Result<(), Violation> {
     let machines = run_context.in_service();
     let first = &machines[0];
     for machine in &machines[1..] {

@@ -113,7 +113,7 @@ mod tests {
     fn what_has_piled_up_is_told_with_its_bound() {
         let disks = Disks::new(&mut Random::new(1, "disk", 0));
         let hints = disks.hints.clone();
-        let role = MachineRole { cluster: 0, used: MachineUse::InService };
+        let role = MachineRole { cluster: 0, machine_use: MachineUse::InService };
         let machine = Machine::new(0, role, disks, &SimTime::default());
         assert_eq!(check_growth(&machine), Ok(()));
         let file = hints.open("hints", true).expect("there is room");

@@ -109,7 +109,7 @@ impl Write {
 
 /// A value that a read found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Found {
+pub enum FoundValue {
     /// The value of a put.
     Value(WriteNumber),
     /// A tombstone, identified by its event: actor and counter.
@@ -148,7 +148,7 @@ pub struct Read {
     /// Time of the answer.
     pub end_us: u64,
     /// Values that the read found, including tombstones.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundValue>,
 }
 
 /// Result of a listing.
@@ -176,9 +176,9 @@ pub struct Listing {
     /// Result of the listing.
     pub listed: ListingResult,
     /// Keys that all nodes which may have been asked held before and after the listing.
-    pub there: BTreeSet<KeyNumber>,
+    pub keys_throughout: BTreeSet<KeyNumber>,
     /// Index entries that all these nodes held before and after the listing.
-    pub entries_there: BTreeSet<Entry>,
+    pub entries_throughout: BTreeSet<Entry>,
 }
 
 /// Faults of machines that decide which promises of the store still hold.
@@ -245,7 +245,8 @@ pub struct History {
     pub hardships: FaultRecord,
     /// Violations that were found during the run.
     pub broken_promises: Vec<Violation>,
-    /// Processes that had the value of a put when it was acknowledged. The next look takes them.
+    /// Processes that had the value of a put when it was acknowledged. The next check of the
+    /// stores takes them.
     pub(crate) holders: BTreeMap<KeyNumber, ValueHolders>,
 }
 

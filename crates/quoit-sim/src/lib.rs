@@ -11,7 +11,7 @@
 //!   applies and repairs them.
 //! - `client`, `data_type_clients` and `register_clients` send requests and record them in histories.
 //! - `check`, `data_types::check` and `registers::check` judge the histories after the run.
-//! - `store_checks`, `copies`, `growth` and `modelled_engine` look into the nodes during the run; `rest` and
+//! - `store_checks`, `copies`, `growth` and `modelled_engine` check the nodes during the run; `rest` and
 //!   `finish` do so at its end.
 //!
 //! The crate has no code of the store itself, and nothing in it is released. Only its own program calls

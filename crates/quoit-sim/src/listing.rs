@@ -57,7 +57,7 @@ impl RunContext {
         A: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
         F: Future<Output = Result<ListingResult, RequestError>> + Send + 'static,
     {
-        let (before, start_us) = (self.look(machine, policy), self.time.now_us());
+        let (before, start_us) = (self.listed_records(machine, policy), self.time.now_us());
         let listed = match timeout(PATIENCE, machine.ask(ask)).await {
             Ok(RequestOutcome::Answer(Ok(listed))) => listed,
             Ok(RequestOutcome::Answer(Err(fault))) => return fault.to_string(),
@@ -69,18 +69,20 @@ impl RunContext {
             ListingResult::Buckets(buckets) => format!("{} buckets", buckets.len()),
             ListingResult::Entries(entries) => format!("{} entries", entries.len()),
         };
-        let (there, entries_there) = match (before, self.look(machine, policy)) {
-            (Some(before), Some(after)) => there_throughout(&before, &after),
-            _ => Default::default(),
-        };
+        let (keys_throughout, entries_throughout) =
+            match (before, self.listed_records(machine, policy)) {
+                (Some(before), Some(after)) => there_throughout(&before, &after),
+                _ => Default::default(),
+            };
         let (end_us, node) = (self.time.now_us(), machine.name.clone());
-        let listing = Listing { policy, node, start_us, end_us, listed, there, entries_there };
+        let listing =
+            Listing { policy, node, start_us, end_us, listed, keys_throughout, entries_throughout };
         self.history.lock().listings.push(listing);
         text
     }
 
     /// Returns what a listing at a node has to show now; `None` if the node does not run.
-    fn look(&self, machine: &Machine, policy: Policy) -> Option<ListedRecords> {
+    fn listed_records(&self, machine: &Machine, policy: Policy) -> Option<ListedRecords> {
         let store = machine.store()?;
         let keys = self.keys_of(policy);
         let asked: BTreeMap<_, _> =
@@ -141,8 +143,8 @@ impl RunContext {
     }
 }
 
-/// Returns the keys and entries that were held from the first look to the second. If a node that may be
-/// asked for a key has started in between, the key is left out: the node may have been asked before it
+/// Returns the keys and entries that were held from the first observation to the second. If a node that may
+/// be asked for a key has started in between, the key is left out: the node may have been asked before it
 /// got the record.
 fn there_throughout(
     before: &ListedRecords,

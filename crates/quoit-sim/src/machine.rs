@@ -58,7 +58,7 @@ pub enum MachineUse {
 }
 
 struct State {
-    used: MachineUse,
+    machine_use: MachineUse,
     versions: VersionRange,
     disks: Disks,
     node_access: Option<NodeAccess>,
@@ -94,7 +94,7 @@ pub struct MachineRole {
     /// Number of the cluster.
     pub cluster: usize,
     /// Use at the start.
-    pub used: MachineUse,
+    pub machine_use: MachineUse,
 }
 
 /// Outcome of a client's request to a node.
@@ -112,7 +112,7 @@ impl Machine {
     /// Creates a machine on which no process has run.
     #[must_use]
     pub fn new(index: usize, role: MachineRole, disks: Disks, time: &SimTime) -> Self {
-        let MachineRole { cluster, used } = role;
+        let MachineRole { cluster, machine_use } = role;
         let versions = NEWER;
         Self {
             name: Self::name_at(index),
@@ -125,7 +125,7 @@ impl Machine {
             stop_requested: Notify::new(),
             requests_in_progress: Mutex::default(),
             state: Mutex::new(State {
-                used,
+                machine_use,
                 versions,
                 disks,
                 node_access: None,
@@ -171,13 +171,13 @@ impl Machine {
 
     /// Returns the role of the machine.
     #[must_use]
-    pub fn used(&self) -> MachineUse {
-        self.state.lock().used
+    pub fn machine_use(&self) -> MachineUse {
+        self.state.lock().machine_use
     }
 
     /// Sets the role of the machine.
-    pub fn set_machine_use(&self, used: MachineUse) {
-        self.state.lock().used = used;
+    pub fn set_machine_use(&self, machine_use: MachineUse) {
+        self.state.lock().machine_use = machine_use;
     }
 
     /// Returns the versions of the internode protocol that the machine's program speaks.
@@ -222,8 +222,8 @@ impl Machine {
         Arc::clone(&self.state.lock().engine_model)
     }
 
-    /// Returns the store of the running node for a look inside; `None` while it serves no clients, and
-    /// after a loss of its directory, since it then belongs to no cluster that is looked at.
+    /// Returns the store of the running node for the checks; `None` while it serves no clients, and
+    /// after a loss of its directory, since it then belongs to no cluster that is checked.
     #[must_use]
     pub fn store(&self) -> Option<Arc<ReplicatedStore>> {
         let state = self.state.lock();
@@ -295,7 +295,7 @@ impl Machine {
         self.state.lock().running_store = Some(store);
     }
 
-    /// Returns the store of the process for a look inside, even before or after the time in which it
+    /// Returns the store of the process for the checks, even before or after the time in which it
     /// serves clients; `None` after a loss of its directory.
     #[must_use]
     pub fn running_store(&self) -> Option<Arc<ReplicatedStore>> {

@@ -82,7 +82,7 @@ fn main() -> ExitCode {
 fn list_faults() -> ExitCode {
     for fault in PlantedFault::ALL {
         let (name, variant, area) = (fault.name(), fault.variant(), fault.area().name());
-        println!("{name}\t{variant}\t{area}\t{}", fault.wrong());
+        println!("{name}\t{variant}\t{area}\t{}", fault.description());
     }
     ExitCode::SUCCESS
 }

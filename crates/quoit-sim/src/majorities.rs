@@ -1,13 +1,13 @@
 //! Checks during a run that every majority of a key's primaries knows what was acknowledged.
 //!
 //! A client finds the result of a broken promise only if it reads at the wrong moment, which is rare. So
-//! the run looks into all stores some times a second. By each layout that nodes read by, every majority
+//! the run reads all stores some times a second. By each layout that nodes read by, every majority
 //! of the primaries has to include a copy of the acknowledged value. If some primary still has a replaced
 //! value, every majority has to include a copy that replaces it.
 
 use crate::contents::Contents;
 use crate::copies::{is_undisturbed, is_undisturbed_beside_rot};
-use crate::history::{Found, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
+use crate::history::{FoundValue, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
 use crate::names::RecordName;
 use crate::policy::Policy;
 use crate::run_context::RunContext;
@@ -38,15 +38,18 @@ enum PrimaryCopy<'c> {
     Known(Option<&'c Object>),
 }
 
-/// Checks the copies of all keys at the moment of a look into all stores.
+/// Checks the copies of all keys in a snapshot of all stores.
 ///
 /// # Errors
 ///
 /// Some majority of the primaries would not show an acknowledged value, or would show a value that was
 /// replaced or deleted.
-pub fn check_majorities(run_context: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
-    let Some(newest) = look.newest() else { return Ok(()) };
-    note_events(&mut run_context.history.lock(), &look.contents);
+pub fn check_majorities(
+    run_context: &RunContext,
+    snapshot: &StoreSnapshot,
+) -> Result<(), Violation> {
+    let Some(newest) = snapshot.newest() else { return Ok(()) };
+    note_events(&mut run_context.history.lock(), &snapshot.contents);
     let state = newest.control().read();
     let now_us = run_context.time.now_us();
     let keys = run_context.history.lock().key_numbers();
@@ -56,15 +59,15 @@ pub fn check_majorities(run_context: &RunContext, look: &StoreSnapshot) -> Resul
         if settled.is_empty() {
             continue;
         }
-        let lost = look.lost(name.partition(state.ring_size()));
-        let layouts = look.read_layouts(&state, &name);
+        let lost = snapshot.lost(name.partition(state.ring_size()));
+        let layouts = snapshot.read_layouts(&state, &name);
         for ((settled, n_val), layout) in
             settled.iter().flat_map(|each| layouts.values().map(move |layout| (each, layout)))
         {
             let primaries = name.primaries(layout, state.ring_size(), *n_val);
             let copy = |id: &NodeId| match lost.contains(id) {
                 true => PrimaryCopy::Lost,
-                false => look.copy(*id, key).map_or(PrimaryCopy::Unknown, PrimaryCopy::Known),
+                false => snapshot.copy(*id, key).map_or(PrimaryCopy::Unknown, PrimaryCopy::Known),
             };
             let copies: Vec<_> = primaries.iter().map(copy).collect();
             // A node at several positions of a preference list has several votes; such keys are not
@@ -77,7 +80,7 @@ pub fn check_majorities(run_context: &RunContext, look: &StoreSnapshot) -> Resul
                     now_us / 1_000,
                     key.0,
                     layout.version(),
-                    look.words(key)
+                    snapshot.words(key)
                 );
                 return Err(Violation::new(ViolationKind::Outvoted, text));
             }
@@ -142,7 +145,7 @@ fn is_shown(settled: &MajorityFact, copies: &[PrimaryCopy<'_>], quorum: usize) -
     let has = |object: Option<&Object>, numbers: &[WriteNumber]| {
         let siblings = object.map_or(&[][..], |object| &object.siblings);
         let mut found = siblings.iter().map(found_in);
-        found.any(|found| matches!(found, Found::Value(number) if numbers.contains(&number)))
+        found.any(|found| matches!(found, FoundValue::Value(number) if numbers.contains(&number)))
     };
     let count = |is_good: &dyn Fn(Option<&Object>) -> bool, of_unknown: bool| {
         let is_counted = |copy: &&PrimaryCopy<'_>| match copy {
@@ -233,7 +236,7 @@ fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Majo
     let of = |number: &WriteNumber| &history.writes[number.0 as usize];
     let seen = history.reads[write.context?.0 as usize].found.iter();
     let values: Vec<WriteNumber> = seen
-        .filter_map(|found| if let Found::Value(seen) = found { Some(*seen) } else { None })
+        .filter_map(|found| if let FoundValue::Value(seen) = found { Some(*seen) } else { None })
         .filter(|seen| !of(seen).may_be_made_late() && !history.was_made_twice(*seen))
         .collect();
     let since_us = values.iter().map(|seen| of(seen).start_us).min()?;
@@ -326,7 +329,7 @@ mod tests {
     fn deleted() -> History {
         let mut history = History { keys: vec![Policy::Siblings], ..History::default() };
         history.writes.push(write(WriteKind::Put, 10, None));
-        let found = vec![Found::Value(WriteNumber(0))];
+        let found = vec![FoundValue::Value(WriteNumber(0))];
         let (reader, start_us, end_us) = (Reader::Strict, 50, 60);
         let read = history.add_read(Read { key: KEY, reader, start_us, end_us, found });
         history.writes.push(write(WriteKind::Delete, 100, Some(read)));

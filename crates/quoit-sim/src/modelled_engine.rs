@@ -265,12 +265,12 @@ impl ScanAccess for ModelledEngine {
         limit: usize,
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
-        let is_look = self.model.lock().is_look();
-        if is_look {
+        let is_read_by_run = self.model.lock().is_read_by_run();
+        if is_read_by_run {
             self.found_damage.lock().extend(self.engine.take_found_damage());
         }
         let folded = self.engine.fold(partition, from, limit, tombstones_only);
-        if is_look {
+        if is_read_by_run {
             drop(self.engine.take_found_damage());
         }
         let page = folded?;

@@ -31,11 +31,11 @@ const PAUSE_US_MAX: u64 = 2_000_000;
 const TRY_LIMIT: Duration = Duration::from_secs(1);
 /// Pause between two attempts at a change.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Pause between two looks at a node.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// A node has paused if its answer to a look took longer than this, or if its last look was longer ago,
+/// Pause between two observations of a node.
+const OBSERVATION_PAUSE: Duration = Duration::from_millis(100);
+/// A node has paused if it took longer than this to answer, or if its last observation was longer ago,
 /// in microseconds.
-const LOOK_US_MAX: u64 = 300_000;
+const OBSERVATION_US_MAX: u64 = 300_000;
 /// Time within which a node with outdated rules has to report that it is cut off, in microseconds.
 /// Messages that a cut has held back may be older than the node takes them for.
 const TOLD_WITHIN_US: u64 = 3_000_000;
@@ -151,16 +151,19 @@ impl Permissions {
         let count = self.agreed.lock().count;
         for machine in run_context.in_service() {
             let settle = || async {
-                let looking = self.look(&machine, Connection::default(), count).await;
-                let RequestOutcome::Answer(look) = looking else {
+                let outcome = self.observe(&machine, Connection::default(), count).await;
+                let RequestOutcome::Answer(observation) = outcome else {
                     return Err("no node answers".to_owned());
                 };
-                if look.is_excused() && run_context.in_service().len() > 1 {
+                if observation.is_excused() && run_context.in_service().len() > 1 {
                     return Err("it is cut off".to_owned());
                 }
-                match self.outdated(&look.connection, u64::MAX) {
-                    None if look.cut_off.is_at_rest() => Ok(()),
-                    None => Err(format!("it is not as before it was cut off: {:?}", look.cut_off)),
+                match self.outdated(&observation.connection, u64::MAX) {
+                    None if observation.cut_off.is_at_rest() => Ok(()),
+                    None => Err(format!(
+                        "it is not as before it was cut off: {:?}",
+                        observation.cut_off
+                    )),
                     Some(outdated) => Err(outdated),
                 }
             };
@@ -172,14 +175,14 @@ impl Permissions {
 
     /// Looks at a node's rules as a connection does before each request, for `count` buckets. Asks too
     /// whether the node is cut off and accepts logins.
-    async fn look(
+    async fn observe(
         &self,
         machine: &Machine,
         mut connection: Connection,
         count: u32,
     ) -> RequestOutcome<PermissionsObservation> {
         let while_cut_off = self.while_cut_off;
-        let look = move |store: Arc<ReplicatedStore>| async move {
+        let observe = move |store: Arc<ReplicatedStore>| async move {
             let control = store.control();
             let epoch = control.security_epoch().load(Ordering::Acquire);
             let state = control.read();
@@ -197,7 +200,7 @@ impl Permissions {
             let cut_off = CutOffObservation::at(control, while_cut_off);
             PermissionsObservation { connection, is_alone, cut_off }
         };
-        machine.ask(look).await
+        machine.ask(observe).await
     }
 
     /// Describes a decision that contradicts a change which was acknowledged before a time; `None` if
@@ -228,7 +231,7 @@ struct Watch {
     machine: Arc<Machine>,
     connection: Connection,
     /// Time of the last answer, in simulated microseconds.
-    looked_at_us: u64,
+    observed_at_us: u64,
     /// Time since when the node has run without a pause.
     ran_since_us: u64,
     /// Time since when the node has used outdated rules without reporting that it is cut off.
@@ -240,13 +243,13 @@ impl Watch {
     fn new(permissions: Permissions, run_context: RunContext, machine: Arc<Machine>) -> Self {
         let connection = Connection::default();
         let observer = CutOffObserver::new(permissions.while_cut_off);
-        let (looked_at_us, ran_since_us, silent_since_us) = (0, 0, None);
+        let (observed_at_us, ran_since_us, silent_since_us) = (0, 0, None);
         Self {
             permissions,
             run_context,
             machine,
             connection,
-            looked_at_us,
+            observed_at_us,
             ran_since_us,
             silent_since_us,
             observer,
@@ -256,7 +259,7 @@ impl Watch {
     /// Looks at the node again and again while clients work.
     async fn run(mut self, is_working: impl Fn() -> bool) -> Result<(), Violation> {
         while is_working() {
-            sleep(LOOK_PAUSE).await;
+            sleep(OBSERVATION_PAUSE).await;
             let asked_at_us = self.run_context.time.now_us();
             let boot = self.machine.boot_count();
             if boot != self.connection.boot {
@@ -267,28 +270,33 @@ impl Watch {
             // The next permission is included, because it may be granted while this request is on its
             // way.
             let count = self.permissions.agreed.lock().count + 1;
-            let asked = self.permissions.look(&self.machine, self.connection.clone(), count).await;
-            let RequestOutcome::Answer(look) = asked else { continue };
+            let asked =
+                self.permissions.observe(&self.machine, self.connection.clone(), count).await;
+            let RequestOutcome::Answer(observation) = asked else { continue };
             if self.machine.boot_count() == boot {
-                self.judge(look, asked_at_us)?;
+                self.judge(observation, asked_at_us)?;
             }
         }
         Ok(())
     }
 
-    fn judge(&mut self, look: PermissionsObservation, asked_at_us: u64) -> Result<(), Violation> {
+    fn judge(
+        &mut self,
+        observation: PermissionsObservation,
+        asked_at_us: u64,
+    ) -> Result<(), Violation> {
         let now_us = self.run_context.time.now_us();
-        let has_paused =
-            now_us - asked_at_us > LOOK_US_MAX || asked_at_us - self.looked_at_us > LOOK_US_MAX;
+        let has_paused = now_us - asked_at_us > OBSERVATION_US_MAX
+            || asked_at_us - self.observed_at_us > OBSERVATION_US_MAX;
         if has_paused {
             self.ran_since_us = now_us;
             self.observer.begin_anew();
         }
-        self.looked_at_us = now_us;
-        let judged = self.observer.judge(look.cut_off, asked_at_us..=now_us);
+        self.observed_at_us = now_us;
+        let judged = self.observer.judge(observation.cut_off, asked_at_us..=now_us);
         judged.map_err(|fault| fault.of(&self.machine.name))?;
-        let is_excused = look.is_excused();
-        self.connection = look.connection;
+        let is_excused = observation.is_excused();
+        self.connection = observation.connection;
         let outdated = |limit_us: u64| {
             let before_us = now_us.saturating_sub(limit_us);
             self.permissions.outdated(&self.connection, before_us)
@@ -322,7 +330,7 @@ struct Connection {
     allowed: BTreeSet<u32>,
 }
 
-/// Result of a look at a node.
+/// Result of an observation of a node.
 #[derive(Debug)]
 struct PermissionsObservation {
     connection: Connection,

@@ -19,7 +19,7 @@ const STOP_LIMITS: StopLimits =
 
 /// Runs a machine's node until the simulation ends the host: starts it, again if that fails, serves
 /// clients, and shuts it down when it is told to stop or no longer belongs to its cluster.
-pub(crate) async fn live(machine: &Machine, environment: &NodeEnvironment, trace: &Trace) {
+pub(crate) async fn run_process(machine: &Machine, environment: &NodeEnvironment, trace: &Trace) {
     loop {
         match boot::start(machine, environment).await {
             Ok(node) => {

@@ -2,7 +2,7 @@
 //! since.
 
 use crate::finish::{answer, retry_until_success};
-use crate::history::{Found, Outcome, WriteNumber};
+use crate::history::{FoundValue, Outcome, WriteNumber};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::registers::check::check;
@@ -100,7 +100,7 @@ impl RunContext {
         let (mut found, mut foreign) = (BTreeSet::new(), Vec::new());
         for value in found_in_object(object.as_ref(), Events::CountEach) {
             match value {
-                Found::Value(number) if found.insert(number) => {}
+                FoundValue::Value(number) if found.insert(number) => {}
                 other => foreign.push(format!("{other:?}")),
             }
         }

@@ -79,7 +79,7 @@ pub async fn come_to_rest(
     }
     let give_up_at = Instant::now() + patience;
     loop {
-        match look(run_context, wanted) {
+        match check_rest(run_context, wanted) {
             Ok(()) => break,
             Err(Violation { fault, text }) if Instant::now() > give_up_at => {
                 return Err(Violation::new(fault, text + &describe_cluster_state(run_context)));
@@ -106,7 +106,7 @@ struct RestRequirements {
     no_tombstones: bool,
 }
 
-fn look(run_context: &RunContext, wanted: RestRequirements) -> Result<(), Violation> {
+fn check_rest(run_context: &RunContext, wanted: RestRequirements) -> Result<(), Violation> {
     let grows = |text: String| Err(Violation::new(ViolationKind::Grows, text));
     for machine in run_context.in_service() {
         let Some(store) = machine.store() else { continue };

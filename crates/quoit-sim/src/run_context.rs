@@ -67,8 +67,9 @@ impl RunContext {
     /// Returns the machines of this view on which nodes run, or should.
     pub fn in_service(&self) -> Vec<Arc<Machine>> {
         let machines = self.machines.iter();
-        let is_meant =
-            |machine: &&Arc<Machine>| machine.used() == MachineUse::InService && self.has(machine);
+        let is_meant = |machine: &&Arc<Machine>| {
+            machine.machine_use() == MachineUse::InService && self.has(machine)
+        };
         machines.filter(is_meant).cloned().collect()
     }
 

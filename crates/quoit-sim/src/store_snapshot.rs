@@ -35,7 +35,7 @@ impl StoreSnapshot {
         for machine in &machines {
             let Some(store) = machine.store() else { continue };
             let read = || Contents::of(&store);
-            contents.push(EngineModel::look(&machine.engine_model(), read).ok()?);
+            contents.push(EngineModel::read_for_run(&machine.engine_model(), read).ok()?);
             stores.push((machine.index, store));
         }
         let founder = run_context.machines.iter().find(|machine| run_context.has(machine));

@@ -1,6 +1,6 @@
 //! Values from which the checkers read which write stored them.
 
-use crate::history::{Found, History, WriteNumber};
+use crate::history::{FoundValue, History, WriteNumber};
 use bytes::Bytes;
 use quoit_model::object::{Object, Sibling};
 use std::str::FromStr;
@@ -52,17 +52,17 @@ fn decimal<T: FromStr>(text: &[u8]) -> Option<T> {
 
 /// Returns what a sibling shows to a client.
 #[must_use]
-pub fn found_in(sibling: &Sibling) -> Found {
+pub fn found_in(sibling: &Sibling) -> FoundValue {
     match (&sibling.dot, sibling.deleted) {
-        (Some(dot), true) => Found::Tombstone(dot.actor.0.to_vec(), dot.counter),
-        (None, true) => Found::Foreign("a tombstone without an event".to_owned()),
+        (Some(dot), true) => FoundValue::Tombstone(dot.actor.0.to_vec(), dot.counter),
+        (None, true) => FoundValue::Foreign("a tombstone without an event".to_owned()),
         (_, false) => number_of(&sibling.value).map_or_else(
             || {
                 let start = &sibling.value[..sibling.value.len().min(40)];
                 let text = String::from_utf8_lossy(start);
-                Found::Foreign(format!("{} bytes: {text}", sibling.value.len()))
+                FoundValue::Foreign(format!("{} bytes: {text}", sibling.value.len()))
             },
-            Found::Value,
+            FoundValue::Value,
         ),
     }
 }
@@ -70,7 +70,9 @@ pub fn found_in(sibling: &Sibling) -> Found {
 impl History {
     /// Records the event under which a value is stored.
     pub fn note_event(&mut self, sibling: &Sibling) {
-        let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) else { return };
+        let (FoundValue::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) else {
+            return;
+        };
         let Some(write) = self.writes.get(number.0 as usize) else { return };
         let (key, event) = (write.key, (dot.actor.0.to_vec(), dot.counter));
         self.events.entry(number).or_default().insert(event.clone());
@@ -90,12 +92,12 @@ pub enum Events {
 
 /// Returns the values of an object that a client would see, sorted.
 #[must_use]
-pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<Found> {
+pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<FoundValue> {
     let siblings = object.map_or(&[][..], |object| &object.siblings).iter();
     // Clients do not see what is left of an expired value, which is not the tombstone of a delete either.
     let shown =
         siblings.filter(|sibling| !sibling.deleted || sibling.meta.expires_at_secs.is_none());
-    let mut found: Vec<Found> = shown.map(found_in).collect();
+    let mut found: Vec<FoundValue> = shown.map(found_in).collect();
     found.sort();
     if events == Events::OfOneWriteCountOnce {
         found.dedup();

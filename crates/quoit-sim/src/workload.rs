@@ -78,7 +78,7 @@ const LIST_PERCENT: u64 = 6;
 
 /// Kind of a client's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RequestKind {
     /// A read.
     Get,
     /// A put.
@@ -149,23 +149,23 @@ impl Workload {
     }
 
     /// Draws a client's next request.
-    pub fn step(&self, random: &mut Random) -> Step {
+    pub fn step(&self, random: &mut Random) -> RequestKind {
         let unseen_percent = self.delete_percent.div_ceil(5);
         let shares = [
-            (Step::Put, self.put_percent),
-            (Step::Delete, self.delete_percent - unseen_percent),
-            (Step::DeleteUnseen, unseen_percent),
-            (Step::List, LIST_PERCENT),
+            (RequestKind::Put, self.put_percent),
+            (RequestKind::Delete, self.delete_percent - unseen_percent),
+            (RequestKind::DeleteUnseen, unseen_percent),
+            (RequestKind::List, LIST_PERCENT),
         ];
         let get_percent = 100 - shares.iter().map(|(_, percent)| percent).sum::<u64>();
         let mut chance = random.below(100);
-        for (step, percent) in [(Step::Get, get_percent)].into_iter().chain(shares) {
+        for (step, percent) in [(RequestKind::Get, get_percent)].into_iter().chain(shares) {
             if chance < percent {
                 return step;
             }
             chance -= percent;
         }
-        Step::Get
+        RequestKind::Get
     }
 }
 
@@ -178,12 +178,12 @@ mod tests {
         for seed in 0..20 {
             let mut random = Random::new(seed, "workload", 0);
             let workload = Workload::draw(&mut random);
-            let steps: Vec<Step> = (0..10_000).map(|_| workload.step(&mut random)).collect();
+            let steps: Vec<RequestKind> = (0..10_000).map(|_| workload.step(&mut random)).collect();
             let share = |step| steps.iter().filter(|other| **other == step).count() as u64 / 100;
-            assert!(share(Step::Put).abs_diff(workload.put_percent) < 3, "{workload:?}");
-            let deletes = share(Step::Delete) + share(Step::DeleteUnseen);
+            assert!(share(RequestKind::Put).abs_diff(workload.put_percent) < 3, "{workload:?}");
+            let deletes = share(RequestKind::Delete) + share(RequestKind::DeleteUnseen);
             assert!(deletes.abs_diff(workload.delete_percent) < 3, "{workload:?}");
-            assert!(share(Step::List) >= 3 && share(Step::Get) >= 20, "{workload:?}");
+            assert!(share(RequestKind::List) >= 3 && share(RequestKind::Get) >= 20, "{workload:?}");
         }
     }
 }

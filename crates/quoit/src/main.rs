@@ -124,7 +124,7 @@ fn riak(translated: Translation) -> ExitCode {
             say!("Node '{node}' not responding to pings.");
             print_fault(fault);
         }),
-        Translation::CheckConfig => told(check_config()),
+        Translation::CheckConfig => print_result(check_config()),
         Translation::Say { text, is_success: true } => {
             say!("{text}");
             ExitCode::SUCCESS
@@ -133,8 +133,8 @@ fn riak(translated: Translation) -> ExitCode {
             eprintln!("{text}");
             ExitCode::FAILURE
         }
-        Translation::Test(url) => told(facade::test_cycle(&url)),
-        Translation::Ask(question, words) => told(riak_answers::answer(question, &words)),
+        Translation::Test(url) => print_result(facade::test_cycle(&url)),
+        Translation::Ask(question, words) => print_result(riak_answers::answer(question, &words)),
     }
 }
 
@@ -179,7 +179,7 @@ fn check_config() -> anyhow::Result<String> {
 }
 
 /// Prints an answer or an error. Scripts for Riak expect both on the standard output.
-fn told(answer: anyhow::Result<String>) -> ExitCode {
+fn print_result(answer: anyhow::Result<String>) -> ExitCode {
     match answer {
         Ok(text) => {
             say!("{}", text.trim_end());

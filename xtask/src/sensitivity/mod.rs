@@ -39,7 +39,7 @@ struct Fault {
     /// The part of the store that has the fault.
     area: String,
     /// Description of the wrong decision.
-    wrong: String,
+    description: String,
 }
 
 /// Runs the chore with these arguments.
@@ -78,7 +78,7 @@ fn listed(simulator: &Path) -> Result<Vec<Fault>, String> {
     let fault = |line: &str| {
         let mut parts = line.split('\t').map(str::to_owned);
         let mut next = || parts.next();
-        Some(Fault { name: next()?, variant: next()?, area: next()?, wrong: next()? })
+        Some(Fault { name: next()?, variant: next()?, area: next()?, description: next()? })
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let listed: Option<Vec<Fault>> = text.lines().map(fault).collect();
@@ -215,7 +215,7 @@ mod tests {
 
     pub(super) fn fault(name: &str) -> Fault {
         let (variant, area) = (name.to_uppercase(), "engine".to_owned());
-        Fault { name: name.to_owned(), variant, area, wrong: format!("{name} is wrong") }
+        Fault { name: name.to_owned(), variant, area, description: format!("{name} is wrong") }
     }
 
     #[test]

@@ -20,9 +20,9 @@ pub(super) fn table(
     out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
     for fault in faults {
         let place = places.get(&fault.variant).map_or_else(String::new, |path| short(path));
-        let Fault { name, area, wrong, .. } = fault;
+        let Fault { name, area, description, .. } = fault;
         let row = row(results, name);
-        _ = writeln!(out, "| {area} | `{name}` | {wrong} | `{place}` | {row} |");
+        _ = writeln!(out, "| {area} | `{name}` | {description} | `{place}` | {row} |");
     }
     _ = writeln!(out, "| | no fault | | | {} |", row(results, NO_FAULT));
     let seldom: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();

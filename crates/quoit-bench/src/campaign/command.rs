@@ -190,7 +190,7 @@ impl RunningCampaign<'_> {
         terminal: &mut Terminal,
     ) -> Result<bool, CampaignError> {
         let (began, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
-        let free = FreeResources::look(self.context.directory);
+        let free = FreeResources::measure(self.context.directory);
         let shortage = cell.needs.shortage(&cell.server, free).filter(|_| !forces);
         let (end, note) = match shortage {
             Some(shortage) => (CellEnd::Skipped, Some(shortage)),

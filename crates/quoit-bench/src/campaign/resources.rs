@@ -63,7 +63,7 @@ impl ResourceNeeds {
 
 impl FreeResources {
     /// Determines the free memory of this machine, and the free space on the disk of an existing directory.
-    pub(super) fn look(directory: &Path) -> Self {
+    pub(super) fn measure(directory: &Path) -> Self {
         let disk_bytes = rustix::fs::statvfs(directory).ok();
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Self {

@@ -124,11 +124,11 @@ fn targets_text(system_requirements: &SystemRequirements) -> String {
     if system_requirements.targets.is_empty() {
         return "none".to_owned();
     }
-    let others = system_requirements
-        .others
+    let lists = system_requirements
+        .additional_lists
         .iter()
         .map(|(name, targets)| format!("; {name} {}", list_of(targets)));
-    list_of(&system_requirements.targets) + &others.collect::<String>()
+    list_of(&system_requirements.targets) + &lists.collect::<String>()
 }
 
 fn pacing_text(config: &Config) -> String {

@@ -62,7 +62,11 @@ impl Driver for Memcached {
 
     fn system_requirements(plan: &MemcachedPlan) -> SystemRequirements {
         let durability = "nothing is kept on a disk".to_owned();
-        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements {
+            targets: plan.targets.clone(),
+            additional_lists: Vec::new(),
+            durability,
+        }
     }
 
     fn operation(_: &MemcachedPlan, term: &Term) -> Option<MemcachedOperation> {

@@ -41,7 +41,7 @@ impl Driver for Memory {
     fn system_requirements(_: &MemoryPlan) -> SystemRequirements {
         SystemRequirements {
             targets: Vec::new(),
-            others: Vec::new(),
+            additional_lists: Vec::new(),
             durability: "nothing outlives the run".to_owned(),
         }
     }

@@ -100,7 +100,7 @@ pub struct SystemRequirements {
     /// The servers, in the order in which workers take them; empty for a driver without servers.
     pub targets: Vec<Target>,
     /// Servers of additional lists, each with the name of the list.
-    pub others: Vec<(&'static str, Vec<Target>)>,
+    pub additional_lists: Vec<(&'static str, Vec<Target>)>,
     /// The guarantee that a write waits for before it is acknowledged: the quorums of requests, or the
     /// syncs of an engine.
     pub durability: String,

@@ -55,7 +55,7 @@ impl Driver for Null {
     fn system_requirements(_: &NullPlan) -> SystemRequirements {
         SystemRequirements {
             targets: Vec::new(),
-            others: Vec::new(),
+            additional_lists: Vec::new(),
             durability: "nothing is written anywhere".to_owned(),
         }
     }

@@ -46,7 +46,7 @@ impl Driver for NullFile {
 
     fn system_requirements(_: &NullFilePlan) -> SystemRequirements {
         let durability = "keys are written to files that are never synced".to_owned();
-        SystemRequirements { targets: Vec::new(), others: Vec::new(), durability }
+        SystemRequirements { targets: Vec::new(), additional_lists: Vec::new(), durability }
     }
 
     fn operation(_: &NullFilePlan, term: &Term) -> Option<NullFileOperation> {

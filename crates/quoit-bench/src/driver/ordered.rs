@@ -165,7 +165,7 @@ impl<W: OrderedEngineKind> Driver for OrderedEngineDriver<W> {
         };
         SystemRequirements {
             targets: Vec::new(),
-            others: Vec::new(),
+            additional_lists: Vec::new(),
             durability: durability.to_owned(),
         }
     }

@@ -80,7 +80,11 @@ impl Driver for Redis {
 
     fn system_requirements(plan: &RedisPlan) -> SystemRequirements {
         let durability = "requests ask for nothing, the server decides".to_owned();
-        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements {
+            targets: plan.targets.clone(),
+            additional_lists: Vec::new(),
+            durability,
+        }
     }
 
     fn operation(_: &RedisPlan, term: &Term) -> Option<RedisOperation> {

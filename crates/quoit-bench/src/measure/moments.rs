@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The moments of one operation, in chronological order; only `due` can be after `free`, if a worker was
+/// The times of one operation, in chronological order; only `due` can be after `free`, if a worker was
 /// free early.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OperationTimes {

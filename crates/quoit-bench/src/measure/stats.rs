@@ -75,6 +75,7 @@ pub struct Attempts {
     pub latencies: Latencies,
     /// The shortest time until an operation failed, in microseconds. Figures from this time on are lower
     /// bounds.
+    #[serde(rename = "least_failed_us")]
     pub earliest_failure_us: u64,
 }
 

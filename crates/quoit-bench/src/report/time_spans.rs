@@ -1,4 +1,4 @@
-//! The course of a run: equal spans of time, each with the distribution of its latencies.
+//! Equal spans of the time of a run, each with the distribution of its latencies.
 
 use super::figures::open_part;
 use super::{ReportError, Results};

@@ -16,16 +16,16 @@ use crate::verify::VerifyReport;
 const STALLS_TOLD_MAX: usize = 5;
 
 /// Writes the remarkable facts about a run to the terminal and the log.
-pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
+pub(super) fn print_report(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
     if let Some(warning) = report.client.warning() {
         log.warning(&warning);
         terminal.line(&warning);
     }
     tell_stalls(&report.stalls, terminal, log);
-    failures::tell(report, terminal, log);
-    expectations::tell(&report.judgements, terminal, log);
+    failures::print_failures(report, terminal, log);
+    expectations::print_judgements(&report.judgements, terminal, log);
     if let Some(verification) = &report.verification {
-        verdict::tell(verification, terminal, log);
+        verdict::print_verification(verification, terminal, log);
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::agents::{AgentSummary, RunAgents};
 use super::background_tasks::{finish_background_tasks, start_background_tasks};
-use super::conclude::{conclude, tell};
+use super::conclude::{conclude, print_report};
 use super::conduct::drive;
 use super::control::Control;
 use super::members::RunMembers as _;
@@ -64,7 +64,7 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     shared.faults().iter().for_each(|fault| recording.notice(&format!("error: {fault}")));
     let verification = finish_verification(&shared, &mut recording);
     let report = conclude(config, directory, conducted, Vec::new(), verification, recording);
-    tell(&report, terminal, &log);
+    print_report(&report, terminal, &log);
     Ok(report)
 }
 
@@ -95,7 +95,7 @@ fn run_with_agents<D: Driver>(
     let summaries: Vec<AgentSummary> = run_agents.summaries();
     summaries.iter().for_each(|agent| recording.notice(&agent.text()));
     let report = conclude(config, directory, conducted, summaries, None, recording);
-    tell(&report, terminal, &log);
+    print_report(&report, terminal, &log);
     Ok(report)
 }
 

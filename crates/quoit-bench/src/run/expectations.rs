@@ -193,7 +193,7 @@ pub(crate) fn check_expectations(
 }
 
 /// Writes the judgements to the terminal and the log, missed ones in red.
-pub(super) fn tell(judgements: &[Judgement], terminal: &mut Terminal, log: &RunLog) {
+pub(super) fn print_judgements(judgements: &[Judgement], terminal: &mut Terminal, log: &RunLog) {
     for Judgement { expectation, is_met, measured } in judgements {
         if *is_met {
             let line = format!("Expected {expectation}: met, it is {measured}");

@@ -9,7 +9,7 @@ const TOLD_COUNT_MAX: usize = 5;
 
 /// Writes the reasons of failures to the terminal and the log, the most frequent first. They are red if no
 /// operation succeeded.
-pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
+pub(super) fn print_failures(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
     let in_vain = report.all_operations_failed();
     let level = if in_vain { LogLevel::Error } else { LogLevel::Warning };
     for line in lines(report) {

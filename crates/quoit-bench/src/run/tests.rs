@@ -26,7 +26,11 @@ impl Driver for Fragile {
     }
 
     fn system_requirements((): &()) -> SystemRequirements {
-        SystemRequirements { targets: Vec::new(), others: Vec::new(), durability: String::new() }
+        SystemRequirements {
+            targets: Vec::new(),
+            additional_lists: Vec::new(),
+            durability: String::new(),
+        }
     }
 
     fn operation((): &(), term: &Term) -> Option<usize> {

@@ -5,7 +5,7 @@ use crate::output::{RunLog, Terminal};
 use crate::verify::VerifyReport;
 
 /// Writes the findings of the verification to the terminal and the log, in red if something is wrong.
-pub(super) fn tell(report: &VerifyReport, terminal: &mut Terminal, log: &RunLog) {
+pub(super) fn print_verification(report: &VerifyReport, terminal: &mut Terminal, log: &RunLog) {
     let is_clean = report.is_clean();
     let level = if is_clean { LogLevel::Info } else { LogLevel::Error };
     for line in lines(report) {

@@ -170,7 +170,7 @@ impl Client {
         };
         let key = request.key.clone();
         let location_ref = key.as_deref().map(|key| bucket.location_ref(key));
-        let repeat = Repeatable::when(options.resend);
+        let repeat = Repeatable::if_safe(options.resend);
         let answer: DtUpdateResp =
             self.pool.call(&request, repeat, options.timeout, location_ref).await?;
         let value = DtValue {
@@ -224,7 +224,7 @@ impl Client {
         };
         let location_ref = Some(location.location_ref());
         let answer: RpbCounterUpdateResp =
-            self.pool.call(&request, Repeatable::when(false), None, location_ref).await?;
+            self.pool.call(&request, Repeatable::if_safe(false), None, location_ref).await?;
         Ok(answer.value.unwrap_or_default())
     }
 }

@@ -61,7 +61,7 @@ impl From<Bytes> for Term {
 ///         println!("{} is {:?}", found.key.escape_ascii(), found.term);
 ///     }
 ///     let Some(continuation) = page.continuation else { break };
-///     query = query.go_on_from(continuation);
+///     query = query.continue_after(continuation);
 /// }
 /// # Ok(())
 /// # }

@@ -153,7 +153,7 @@ impl Client {
             bucket_type: bucket.bucket_type.clone(),
             node_confirms: options.node_confirms.to_field(),
         };
-        let repeat = Repeatable::when(options.resend);
+        let repeat = Repeatable::if_safe(options.resend);
         let key = request.key.clone();
         let location_ref = key.as_deref().map(|key| bucket.location_ref(key));
         let answer: RpbPutResp =
@@ -200,7 +200,7 @@ impl Client {
         };
         // With a context a repeated delete deletes the same siblings; without one it may delete a later
         // write.
-        let repeat = Repeatable::when(options.context.is_some() || options.resend);
+        let repeat = Repeatable::if_safe(options.context.is_some() || options.resend);
         let location_ref = Some(location.location_ref());
         self.pool
             .call::<_, RpbDelResp>(&request, repeat, options.timeout, location_ref)

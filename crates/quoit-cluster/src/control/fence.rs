@@ -89,9 +89,9 @@ impl Fence {
         }
     }
 
-    /// Returns the result after `waited`, the time since the first report. A node without other members needs
-    /// no answer. Neither does a node that knows no voters: it has joined but knows nothing of its cluster,
-    /// so it can't have forgotten anything.
+    /// Returns the verdict after `waited`, the time since the first report. A node without other members
+    /// needs no answer. Neither does a node that knows no voters: it has joined but knows nothing of its
+    /// cluster, so it can't have forgotten anything.
     pub(crate) fn verdict(&self, waited: Duration) -> FenceVerdict {
         if let Some(known_starts) = self.stale {
             return FenceVerdict::Stale { known_starts };

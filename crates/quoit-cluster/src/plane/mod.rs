@@ -467,6 +467,6 @@ async fn watch_cut_off(plane: Weak<ControlPlane>) {
     loop {
         looks.tick().await;
         let Some(plane) = plane.upgrade() else { return };
-        plane.cut_off.look(plane.is_cut_off());
+        plane.cut_off.update(plane.is_cut_off());
     }
 }

@@ -56,7 +56,7 @@ async fn connect_once(
             let reason = Arc::from(fault.to_string());
             log_down(peer, &address, lane, &fault, reachability);
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
-            let trouble = match fault {
+            let problem = match fault {
                 Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => {
                     Some(ConnectionProblem::DuplicateIdentity)
                 }
@@ -66,7 +66,7 @@ async fn connect_once(
                 }
                 _ => None,
             };
-            peer.refused(Instant::now(), trouble.map(|trouble| (trouble, &reason)));
+            peer.refused(Instant::now(), problem.map(|problem| (problem, &reason)));
             return false;
         }
     };

@@ -238,7 +238,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
         if let Some(peer) = context.peers.load().get(&newcomer.node_id) {
             peer.dial_now();
         }
-        let _leaving = Leaving { context: &context, node_id: newcomer.node_id, lane, inbound };
+        let _guard = InboundGuard { context: &context, node_id: newcomer.node_id, lane, inbound };
         run_in_place_of(earlier, driver).await
     };
     tracing::debug!(node = %newcomer.node_name, %remote, %fault, "the connection of a node has ended");
@@ -258,14 +258,14 @@ async fn run_in_place_of(earlier: Option<Arc<Inbound>>, driver: InboundDriver) -
 }
 
 /// Removes a connection from the list, even if its task panics.
-struct Leaving<'a> {
+struct InboundGuard<'a> {
     context: &'a Context,
     node_id: NodeId,
     lane: Lane,
     inbound: Arc<Inbound>,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for InboundGuard<'_> {
     fn drop(&mut self) {
         self.inbound.close();
         self.context.inbounds.leave(self.node_id, self.lane, &self.inbound);

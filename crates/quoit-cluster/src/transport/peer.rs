@@ -50,11 +50,11 @@ pub struct Peer {
 #[derive(Default)]
 struct Refusals {
     last_at: Option<Instant>,
-    /// The trouble between the two nodes, its start, and its description.
-    trouble: Option<(ConnectionProblem, Instant, Arc<str>)>,
+    /// The problem between the two nodes, its start, and its description.
+    problem: Option<(ConnectionProblem, Instant, Arc<str>)>,
 }
 
-/// Trouble that keeps two nodes apart until an operator removes the cause.
+/// Problem that keeps two nodes apart until an operator removes the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionProblem {
     /// The peer considers this node a second process with one identity.
@@ -199,7 +199,7 @@ impl Peer {
     /// Returns the reason why there is no connection; `None` if there is one, or the first one is being
     /// made.
     #[must_use]
-    pub fn trouble(&self) -> Option<Arc<str>> {
+    pub fn connection_problem(&self) -> Option<Arc<str>> {
         match &self.small.outbox.lock().state.status {
             Status::Down(reason) => Some(Arc::clone(reason)),
             _ => None,
@@ -350,7 +350,7 @@ impl Peer {
 
     /// Notes that a connection of `lane` was made. `common` is the newest version that both sides speak.
     pub(super) fn connected(&self, lane: Lane, versions: VersionRange, common: u32, boot_id: u64) {
-        self.refusals.lock().trouble = None;
+        self.refusals.lock().problem = None;
         self.version_max.store(versions.max, Ordering::Relaxed);
         self.version_common.store(common, Ordering::Relaxed);
         of_lane(&self.boot_ids, lane).store(boot_id, Ordering::Relaxed);
@@ -359,14 +359,14 @@ impl Peer {
         }
     }
 
-    /// Notes that no connection could be made. `trouble` is set if an operator has to remove the cause.
-    pub(super) fn refused(&self, now: Instant, trouble: Option<(ConnectionProblem, &Arc<str>)>) {
+    /// Notes that no connection could be made. `problem` is set if an operator has to remove the cause.
+    pub(super) fn refused(&self, now: Instant, problem: Option<(ConnectionProblem, &Arc<str>)>) {
         let mut refusals = self.refusals.lock();
         refusals.last_at = Some(now);
-        let before = refusals.trouble.take();
-        refusals.trouble = trouble.map(|(trouble, words)| {
-            let since = before.filter(|(earlier, ..)| *earlier == trouble);
-            (trouble, since.map_or(now, |(_, since, _)| since), Arc::clone(words))
+        let before = refusals.problem.take();
+        refusals.problem = problem.map(|(problem, words)| {
+            let since = before.filter(|(earlier, ..)| *earlier == problem);
+            (problem, since.map_or(now, |(_, since, _)| since), Arc::clone(words))
         });
     }
 
@@ -375,15 +375,15 @@ impl Peer {
         self.refusals.lock().last_at.is_some_and(|last_at| last_at >= time)
     }
 
-    /// Returns the description of the trouble if it has kept the two nodes apart for at least `patience`.
+    /// Returns the description of the problem if it has kept the two nodes apart for at least `patience`.
     pub(crate) fn lasting_problem(
         &self,
         wanted: ConnectionProblem,
         patience: Duration,
     ) -> Option<Arc<str>> {
         let refusals = self.refusals.lock();
-        let (trouble, since, words) = refusals.trouble.as_ref()?;
-        (*trouble == wanted && since.elapsed() >= patience).then(|| Arc::clone(words))
+        let (problem, since, words) = refusals.problem.as_ref()?;
+        (*problem == wanted && since.elapsed() >= patience).then(|| Arc::clone(words))
     }
 
     /// Notes that the connection of `lane` is gone, or could not be made. Its calls fail, and later ones

@@ -73,7 +73,7 @@ impl LateFailureNote {
 }
 
 struct GatheredAnswer {
-    answered: SlotAnswer,
+    answer: SlotAnswer,
     stream: Option<StreamRef>,
 }
 
@@ -157,7 +157,7 @@ impl Drop for Replies {
         gathered.is_abandoned = true;
         let answers = std::mem::take(&mut gathered.answers);
         let streams = std::mem::take(&mut gathered.streams);
-        let has_failed = answers.iter().any(|gotten| gotten.answered.1.is_err());
+        let has_failed = answers.iter().any(|gotten| gotten.answer.1.is_err());
         let late = if has_failed { gathered.late.take() } else { None };
         drop(gathered);
         drop(answers);
@@ -173,8 +173,8 @@ impl Drop for Replies {
 impl GatheredAnswer {
     /// Lets the stream send as many bytes as this answer has.
     fn taken(self) -> SlotAnswer {
-        let GatheredAnswer { answered, stream } = self;
-        if let (Some(stream), Ok(reply)) = (stream, &answered.1)
+        let GatheredAnswer { answer, stream } = self;
+        if let (Some(stream), Ok(reply)) = (stream, &answer.1)
             && !reply.last
         {
             let taken_bytes = reply.header.len() + reply.payload.len();
@@ -182,7 +182,7 @@ impl GatheredAnswer {
             let taken = TakenBytes(length_u32(taken_bytes));
             stream.peer.extend_window(stream.lane, stream.call, taken);
         }
-        answered
+        answer
     }
 }
 
@@ -216,7 +216,7 @@ impl Sink {
             }
             return false;
         }
-        gathered.answers.push(GatheredAnswer { answered: (slot, answer), stream });
+        gathered.answers.push(GatheredAnswer { answer: (slot, answer), stream });
         let waker = gathered.waker.take();
         drop(gathered);
         if let Some(waker) = waker {

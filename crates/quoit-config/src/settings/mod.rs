@@ -41,7 +41,7 @@ pub enum ConfigError {
         hint: String,
     },
     /// A value does not have its key's type.
-    #[error("{origin}: `{key} = {value}`: wanted {wanted}")]
+    #[error("{origin}: `{key} = {value}`: wanted {valid_form}")]
     BadValue {
         /// Source of the entry.
         origin: Origin,
@@ -50,7 +50,7 @@ pub enum ConfigError {
         /// The value.
         value: String,
         /// Valid form.
-        wanted: String,
+        valid_form: String,
     },
     /// The settings of several engines contradict each other.
     #[error("storage_backend = multi: {0}")]
@@ -364,14 +364,14 @@ impl Settings {
 }
 
 fn check(key: &Key, entry: &Entry) -> Result<(), ConfigError> {
-    let bad = |wanted: String| ConfigError::BadValue {
+    let bad = |valid_form: String| ConfigError::BadValue {
         origin: entry.origin.clone(),
         key: entry.key.clone(),
         value: entry.value.clone(),
-        wanted,
+        valid_form,
     };
     if !key.kind.accepts(&entry.value) {
-        return Err(bad(key.kind.wanted()));
+        return Err(bad(key.kind.valid_form()));
     }
     let power_of_two = entry.value.parse::<u64>().is_ok_and(u64::is_power_of_two);
     if key.name == "ring_size" && !power_of_two {

@@ -14,7 +14,7 @@ const ROW: &str = "| `";
 fn row(key: &Key) -> String {
     let Key { name, kind, default, about } = key;
     let default = if default.is_empty() { "not set" } else { default };
-    let cells = [kind.wanted(), default.to_owned(), (*about).to_owned()];
+    let cells = [kind.valid_form(), default.to_owned(), (*about).to_owned()];
     let cells: String =
         cells.iter().map(|cell| format!(" {} |", cell.replace('|', "\\|"))).collect();
     format!("{ROW}{name}` |{cells}\n")

@@ -3,7 +3,7 @@
 //!
 //! There are three ways to run one: [`Blocking::in_place`] on the calling thread, in the midst of a
 //! request; [`Blocking::on_pool`] on another thread with the priority of requests, as for reads of cold
-//! records, listings and reaping; and [`Blocking::behind`] on a thread that gets only the time that
+//! records, listings and reaping; and [`Blocking::at_low_priority`] on a thread that gets only the time that
 //! requests leave, as for transfers and exchanges.
 
 mod background;
@@ -62,7 +62,7 @@ impl Blocking {
     /// # Errors
     ///
     /// Errors of the step; `Overload` if no such thread could be started.
-    pub(crate) async fn behind<T: Send + 'static>(
+    pub(crate) async fn at_low_priority<T: Send + 'static>(
         self,
         step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
     ) -> Result<T, RequestError> {
@@ -94,22 +94,23 @@ mod tests {
     async fn threads_of(blocking: Blocking) -> [ThreadId; 4] {
         let here = || std::thread::current().id();
         let on_pool = blocking.on_pool(move || Ok(here())).await.expect("the step succeeds");
-        let behind = blocking.behind(move || Ok(here())).await.expect("the step succeeds");
-        [here(), blocking.in_place(here), on_pool, behind]
+        let at_low_priority =
+            blocking.at_low_priority(move || Ok(here())).await.expect("the step succeeds");
+        [here(), blocking.in_place(here), on_pool, at_low_priority]
     }
 
     #[tokio::test]
     async fn inline_steps_stay_on_the_only_thread() {
-        let [own, in_place, on_pool, behind] = threads_of(Blocking::Inline).await;
-        assert_eq!([own, own, own], [in_place, on_pool, behind]);
+        let [own, in_place, on_pool, at_low_priority] = threads_of(Blocking::Inline).await;
+        assert_eq!([own, own, own], [in_place, on_pool, at_low_priority]);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn long_steps_of_a_pool_leave_the_thread() {
-        let [own, in_place, on_pool, behind] = threads_of(Blocking::Pool).await;
+        let [own, in_place, on_pool, at_low_priority] = threads_of(Blocking::Pool).await;
         assert_eq!(own, in_place);
         assert_ne!(own, on_pool);
-        assert!(behind != own && behind != on_pool);
+        assert!(at_low_priority != own && at_low_priority != on_pool);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -117,12 +118,14 @@ mod tests {
         let nice =
             || rustix::process::getpriority_process(None).map_err(|_| RequestError::Overload);
         let own = nice().expect("a priority");
-        let behind = Blocking::Pool.behind(nice).await.expect("the step succeeds");
-        assert!(behind > own, "{behind} beside {own}");
-        let panics = tokio::spawn(Blocking::Pool.behind(|| -> Result<(), RequestError> {
-            std::panic::resume_unwind(Box::new("on purpose"))
-        }));
+        let at_low_priority =
+            Blocking::Pool.at_low_priority(nice).await.expect("the step succeeds");
+        assert!(at_low_priority > own, "{at_low_priority} beside {own}");
+        let panics =
+            tokio::spawn(Blocking::Pool.at_low_priority(|| -> Result<(), RequestError> {
+                std::panic::resume_unwind(Box::new("on purpose"))
+            }));
         assert!(panics.await.is_err_and(|fault| fault.is_panic()));
-        Blocking::Pool.behind(|| Ok(())).await.expect("threads go on after a panic");
+        Blocking::Pool.at_low_priority(|| Ok(())).await.expect("threads go on after a panic");
     }
 }

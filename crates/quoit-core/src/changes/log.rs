@@ -252,7 +252,7 @@ impl ChangeLog {
         &self.filled
     }
 
-    pub(super) fn count_told(&self, count: usize) {
+    pub(super) fn count_sent(&self, count: usize) {
         self.state.lock().sent_change_count += count as u64;
     }
 

@@ -248,7 +248,7 @@ impl ChangeStream {
             batch.unreached = unreached.map(|node| Arc::clone(&node.name)).collect();
             if !batch.changes.is_empty() || batch.at_end {
                 if let Some(log) = self.feeds.log() {
-                    log.count_told(batch.changes.len());
+                    log.count_sent(batch.changes.len());
                 }
                 return Ok(batch);
             }

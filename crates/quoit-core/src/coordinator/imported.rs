@@ -102,7 +102,7 @@ impl NewRecord {
 }
 
 impl Coordinator {
-    /// As [`ReplicatedStore::begin_import`](crate::ReplicatedStore::begin_given).
+    /// As [`ReplicatedStore::begin_import`](crate::ReplicatedStore::begin_import).
     pub(crate) async fn begin_import(&self, objects: Vec<ImportedObject>) -> BegunBatch {
         let mut begun = BegunBatch::default();
         if self.check_puts().is_err() || !self.local.topology_now().is_alone() {
@@ -151,7 +151,7 @@ impl Coordinator {
         begun
     }
 
-    /// As [`ReplicatedStore::finish_import`](crate::ReplicatedStore::finish_given).
+    /// As [`ReplicatedStore::finish_import`](crate::ReplicatedStore::finish_import).
     pub(crate) async fn finish_import(&self, pending: &PendingBatch) -> Result<(), RequestError> {
         let _waiting = self.waiting_put();
         let result = self.local.durable(pending.ticket, None).await;
@@ -240,7 +240,7 @@ impl Coordinator {
         Some((numbers, ticket))
     }
 
-    /// As [`ReplicatedStore::put_imported_in_place`](crate::ReplicatedStore::put_given_in_place).
+    /// As [`ReplicatedStore::put_imported_in_place`](crate::ReplicatedStore::put_imported_in_place).
     pub(crate) fn put_imported_in_place(
         &self,
         key: KeyRef<'_>,

@@ -326,7 +326,7 @@ impl RecordDelivery {
             let place = PlacedKey::new(&key, partition)?;
             Ok(step(&records, &place.at())?)
         };
-        Ok(self.local.settings.blocking.behind(on_record).await?)
+        Ok(self.local.settings.blocking.at_low_priority(on_record).await?)
     }
 
     /// Returns a record that a fold has returned as a whole object; `None` if the record is gone or its pages
@@ -351,7 +351,7 @@ impl RecordDelivery {
                 read => Ok(read?),
             }
         };
-        Ok(self.local.settings.blocking.behind(read).await?)
+        Ok(self.local.settings.blocking.at_low_priority(read).await?)
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Cause of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TransferKind {
     /// A node becomes a primary of the partition.
     Ownership,
     /// The records are strays: they are on a node that is not one of their primaries.
@@ -27,7 +27,7 @@ pub struct ActiveTransfer {
     /// The partition.
     pub partition: Partition,
     /// Cause of the transfer.
-    pub kind: Kind,
+    pub kind: TransferKind,
     /// Receiver; `None` for strays, which go to all primaries.
     pub to: Option<NodeId>,
     /// Number of records that the receivers lacked and have received.
@@ -104,7 +104,7 @@ impl Default for TransferStats {
 
 pub(super) struct TransferProgress {
     partition: Partition,
-    kind: Kind,
+    kind: TransferKind,
     to: Option<NodeId>,
     began: Instant,
     record_count: AtomicU64,
@@ -135,7 +135,7 @@ impl RecordDelivery {
     pub(crate) fn begin(
         &self,
         partition: Partition,
-        kind: Kind,
+        kind: TransferKind,
         to: Option<NodeId>,
     ) -> ProgressReport {
         let number = self.active.number.fetch_add(1, Ordering::Relaxed);

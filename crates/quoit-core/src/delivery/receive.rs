@@ -35,7 +35,7 @@ impl RecordDelivery {
         let pressure_percent = self.yielding.receives(offer.is_minimum_rate);
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
-            match blocking.behind(move || Ok(self.wanted(&offer))).await {
+            match blocking.at_low_priority(move || Ok(self.wanted(&offer))).await {
                 Ok(Ok(wanted)) => {
                     let wanted = wanted.into_bytes();
                     reply.send(&Offered { wanted, pressure_percent }, b"");
@@ -105,7 +105,7 @@ impl RecordDelivery {
         tokio::spawn(async move {
             let taker = Arc::clone(&self);
             let take = move || Ok(taker.take_delivered(&deliver, objects));
-            let taken = match self.local.settings.blocking.behind(take).await {
+            let taken = match self.local.settings.blocking.at_low_priority(take).await {
                 Ok(taken) => taken,
                 Err(fault) => Err(fault.into()),
             };

@@ -213,7 +213,7 @@ impl AntiEntropy {
                 .iter()
                 .try_for_each(|(key, class)| anti_entropy.delivery.refile(partition, key, *class))
         };
-        self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
+        self.local.settings.blocking.at_low_priority(move || Ok(refile()?)).await?;
         debug_assert!(
             plan.pull.iter().all(|tag| plan.known.contains_key(tag)),
             "a pull tells what this node has of each tag"
@@ -237,7 +237,7 @@ impl AntiEntropy {
             });
             Ok(placed.collect())
         };
-        Ok(self.local.settings.blocking.behind(read).await?)
+        Ok(self.local.settings.blocking.at_low_priority(read).await?)
     }
 
     /// Reads the records with these names.
@@ -292,7 +292,7 @@ impl AntiEntropy {
             }
             Ok::<_, RequestError>(Some(taken))
         };
-        Ok(self.local.settings.blocking.behind(take).await?)
+        Ok(self.local.settings.blocking.at_low_priority(take).await?)
     }
 }
 

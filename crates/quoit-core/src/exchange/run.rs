@@ -183,9 +183,9 @@ impl AntiEntropy {
     /// Runs the steps of an exchange. Differences are repaired whenever [`FOUND_COUNT_MAX`] were found,
     /// and at the end.
     async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
-        let with = self.begin_exchange(peer, first_hour(self.local.clock.unix_secs()));
-        let compared = self.compare_roots(&with).await?;
-        let scope = |n_val_class: u8| Scope { n_val_class, hour_min: with.hour_min };
+        let context = self.begin_exchange(peer, first_hour(self.local.clock.unix_secs()));
+        let compared = self.compare_roots(&context).await?;
+        let scope = |n_val_class: u8| Scope { n_val_class, hour_min: context.hour_min };
         let steps: Vec<RangeStep> = compared
             .iter()
             .flat_map(|SharedPartition { partition, classes }| {
@@ -194,12 +194,12 @@ impl AntiEntropy {
             .collect();
         let mut outcome =
             ExchangeOutcome { compared, differed: !steps.is_empty(), repaired: BTreeMap::new() };
-        let mut walk = Walk::new(with.salt, steps);
+        let mut walk = Walk::new(context.salt, steps);
         loop {
-            let is_done = !self.descend(&with, &mut walk).await?;
+            let is_done = !self.descend(&context, &mut walk).await?;
             if is_done || walk.found_count() >= FOUND_COUNT_MAX {
-                let still_differing = self.still_differing(&with, walk.take_found()).await?;
-                self.repair_all(&with, &still_differing, &mut outcome.repaired).await?;
+                let still_differing = self.still_differing(&context, walk.take_found()).await?;
+                self.repair_all(&context, &still_differing, &mut outcome.repaired).await?;
             }
             if is_done {
                 return Ok(outcome);
@@ -223,25 +223,25 @@ impl AntiEntropy {
     /// differ.
     async fn compare_roots(
         self: &Arc<Self>,
-        with: &ExchangeContext<'_>,
+        context: &ExchangeContext<'_>,
     ) -> Result<Vec<SharedPartition>, ExchangeError> {
         let state = self.local.state();
-        let shared = roots::shared(&state, state.node_id(), with.peer.node_id());
+        let shared = roots::shared(&state, state.node_id(), context.peer.node_id());
         let Some(engine) = self.local.engine.compared() else { return Ok(Vec::new()) };
         if shared.is_empty() {
             return Ok(Vec::new());
         }
-        let asked = roots::ask(engine, with.layout_version, with.hour_min, &shared);
+        let asked = roots::ask(engine, context.layout_version, context.hour_min, &shared);
         let asked = asked.map_err(RequestError::from)?;
-        let answer: Compared = with.call(METHOD_COMPARE, &asked).await?;
-        roots::differing(&shared, &answer).map_err(|_| with.invalid_answer())
+        let answer: Compared = context.call(METHOD_COMPARE, &asked).await?;
+        roots::differing(&shared, &answer).map_err(|_| context.invalid_answer())
     }
 
     /// Sends the next message of a walk and takes its answer. Returns false if nothing is left to
     /// compare.
     pub(super) async fn descend(
         self: &Arc<Self>,
-        with: &ExchangeContext<'_>,
+        context: &ExchangeContext<'_>,
         walk: &mut Walk,
     ) -> Result<bool, ExchangeError> {
         let anti_entropy = Arc::clone(self);
@@ -253,20 +253,20 @@ impl AntiEntropy {
             let asked = walking.ask(engine)?;
             Ok((asked, walking))
         };
-        let (asked, walked) = self.local.settings.blocking.behind(step).await?;
+        let (asked, walked) = self.local.settings.blocking.at_low_priority(step).await?;
         *walk = walked;
         let Some((ranges, asked)) = asked else { return Ok(false) };
-        let &ExchangeContext { layout_version, hour_min, salt, .. } = with;
+        let &ExchangeContext { layout_version, hour_min, salt, .. } = context;
         let descend = Descend { layout_version, hour_min, salt, ranges };
-        let answer: Descended = with.call(METHOD_DESCEND, &descend).await?;
-        walk.take_answer(&asked, &answer).map_err(|_| with.invalid_answer())?;
+        let answer: Descended = context.call(METHOD_DESCEND, &descend).await?;
+        walk.take_answer(&asked, &answer).map_err(|_| context.invalid_answer())?;
         Ok(true)
     }
 
     /// Compares differences again after [`SETTLE_TIME`] and returns those that are still the same.
     async fn still_differing(
         self: &Arc<Self>,
-        with: &ExchangeContext<'_>,
+        context: &ExchangeContext<'_>,
         found: Vec<RangeDifference>,
     ) -> Result<Vec<RangeDifference>, ExchangeError> {
         if found.is_empty() {
@@ -277,8 +277,8 @@ impl AntiEntropy {
             RangeStep::tag(found.partition, found.scope, found.difference.tag)
         };
         // With the same salt: states of both walks are compared.
-        let mut walk = Walk::new(with.salt, found.iter().map(step));
-        while self.descend(with, &mut walk).await? {}
+        let mut walk = Walk::new(context.salt, found.iter().map(step));
+        while self.descend(context, &mut walk).await? {}
         let again: BTreeMap<_, _> =
             walk.take_found().into_iter().map(|found| (found.place(), found.difference)).collect();
         let is_same =
@@ -289,7 +289,7 @@ impl AntiEntropy {
     /// Repairs differences, partition by partition.
     async fn repair_all(
         self: &Arc<Self>,
-        with: &ExchangeContext<'_>,
+        context: &ExchangeContext<'_>,
         found: &[RangeDifference],
         repaired: &mut BTreeMap<Partition, Repaired>,
     ) -> Result<(), ExchangeError> {
@@ -303,7 +303,7 @@ impl AntiEntropy {
         for (partition, differences) in by_partition {
             let differences: Vec<_> = differences.into_values().collect();
             let done = self
-                .repair_differences(with.peer, partition, with.layout_version, &differences)
+                .repair_differences(context.peer, partition, context.layout_version, &differences)
                 .await?;
             let sum = repaired.entry(partition).or_default();
             sum.key_count += done.key_count;

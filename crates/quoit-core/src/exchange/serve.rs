@@ -65,7 +65,7 @@ impl AntiEntropy {
         };
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
-            match blocking.behind(move || Ok(self.descended(&asked))).await {
+            match blocking.at_low_priority(move || Ok(self.descended(&asked))).await {
                 Ok(Ok(descended)) => reply.send(&descended, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
@@ -94,7 +94,7 @@ impl AntiEntropy {
         let from = request.from;
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
-            match blocking.behind(move || Ok(self.pulled(&pull, from))).await {
+            match blocking.at_low_priority(move || Ok(self.pulled(&pull, from))).await {
                 Ok(Ok((pulled, records))) => {
                     let records: Vec<_> = records.iter().collect();
                     reply.send(&pulled, &Objects(&records));

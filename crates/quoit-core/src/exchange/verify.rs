@@ -59,7 +59,7 @@ impl AntiEntropy {
             let anti_entropy = Arc::clone(&self);
             let piece_bytes = PIECE_BYTES.min(bytes_per_sec);
             let read = move || Ok(anti_entropy.local.engine.verify(place, piece_bytes)?);
-            let verified = match self.local.settings.blocking.behind(read).await {
+            let verified = match self.local.settings.blocking.at_low_priority(read).await {
                 Ok(verified) => verified,
                 Err(fault) => {
                     tracing::warn!(%fault, "data on disk could not be verified");
@@ -171,7 +171,7 @@ impl AntiEntropy {
     ) -> BTreeSet<Tag> {
         let anti_entropy = Arc::clone(self);
         let seek = move || Ok(anti_entropy.local.records.owners_of_pages(partition, &tags)?);
-        let owners = match self.local.settings.blocking.behind(seek).await {
+        let owners = match self.local.settings.blocking.at_low_priority(seek).await {
             Ok(owners) => owners,
             Err(fault) => {
                 tracing::warn!(%fault, "whose pages are damaged could not be found out");

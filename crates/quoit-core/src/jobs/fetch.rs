@@ -5,7 +5,7 @@ use super::Jobs;
 use crate::coordinator::in_place::{ReadInPlace, ShownObject};
 use crate::coordinator::started::StartedRead;
 use crate::error::RequestError;
-use crate::map_work::{ForScript, apply};
+use crate::map_work::{ScriptInput, apply};
 use crate::options::ReadOptions;
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Input, MapFunction, PhaseFault, PhaseKind};
@@ -55,7 +55,7 @@ impl Fetching {
         phase: usize,
         kind: &PhaseKind,
         outputs: &mut Vec<Datum>,
-        for_script: &mut Vec<ForScript>,
+        for_script: &mut Vec<ScriptInput>,
     ) -> Result<(), JobError> {
         let mut elsewhere = Vec::new();
         let (mut read_bytes, mut looked_at_count) = (0, 0);
@@ -95,7 +95,7 @@ impl Fetching {
         kind: &PhaseKind,
         inputs: Vec<(Input, Option<Box<StartedRead>>)>,
         outputs: &mut Vec<Datum>,
-        for_script: &mut Vec<ForScript>,
+        for_script: &mut Vec<ScriptInput>,
     ) -> Result<(), JobError> {
         let mut waiting = inputs.into_iter();
         let mut reads = JoinSet::new();

@@ -3,7 +3,7 @@
 use super::Jobs;
 use super::{JobError, JobSettings};
 use crate::error::RequestError;
-use crate::map_work::{ForScript, ScriptTexts, elements, failure, list_of};
+use crate::map_work::{ScriptInput, ScriptTexts, elements, failure, list_of};
 use crate::options::ReadOptions;
 use bytes::Bytes;
 use quoit_mapreduce::{Datum, Job, JobFault, ScriptCall, ScriptSession, ScriptSource, ScriptText};
@@ -56,7 +56,7 @@ impl Scripts {
     pub(super) async fn map(
         &mut self,
         phase: usize,
-        objects: Vec<ForScript>,
+        objects: Vec<ScriptInput>,
     ) -> Result<Vec<Datum>, JobError> {
         self.call(phase, ScriptCall::Map(objects)).await
     }

@@ -3,7 +3,7 @@
 use super::Listings;
 use super::plan::shares;
 use super::scan::CHUNK_COUNT;
-use super::{CHUNK_TIMEOUT, Failed, decoded, own};
+use super::{CHUNK_TIMEOUT, ChunkFailure, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
@@ -200,12 +200,12 @@ impl BucketListing {
                         (asked.names, asked.complete) = (buckets.into(), complete);
                     }
                 }
-                Err(Failed::Node(fault)) => {
+                Err(ChunkFailure::Node(fault)) => {
                     self.failed.push(node);
                     self.plan().map_err(|nobody| fault.unwrap_or(nobody))?;
                 }
-                Err(Failed::Here(fault)) => return Err(fault),
-                Err(Failed::Stale) => {
+                Err(ChunkFailure::Here(fault)) => return Err(fault),
+                Err(ChunkFailure::Stale) => {
                     self.topology = self
                         .listings
                         .local
@@ -221,7 +221,7 @@ impl BucketListing {
         Ok(())
     }
 
-    async fn ask(&self, node: NodeIndex) -> Result<BucketsListed, Failed> {
+    async fn ask(&self, node: NodeIndex) -> Result<BucketsListed, ChunkFailure> {
         let list = ListBuckets {
             bucket_type: self.bucket_type.clone(),
             after: self.last.clone(),
@@ -241,7 +241,7 @@ impl BucketListing {
                 );
                 decoded(call.await?.header)
             }
-            NodeConnection::Unknown => Err(Failed::Node(None)),
+            NodeConnection::Unknown => Err(ChunkFailure::Node(None)),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Listings {
             let (blocking, map) = (self.local.settings.blocking, move || listings.map_keys(keys));
             let mapped = match has_scripts {
                 true => blocking.on_pool(map).await,
-                false => blocking.behind(map).await,
+                false => blocking.at_low_priority(map).await,
             };
             self.sweep_sessions_later();
             match mapped {

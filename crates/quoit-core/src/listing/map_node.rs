@@ -6,7 +6,7 @@ use super::map_outputs::{NodeOutputs, encoded_kind};
 use crate::coordinator::get::resolve;
 use crate::error::RequestError;
 use crate::map_work::{
-    ForScript, NodeWork, SessionInUse, apply, elements, failure, input_to_wire, list_of,
+    NodeWork, ScriptInput, SessionInUse, apply, elements, failure, input_to_wire, list_of,
 };
 use crate::stored::decode;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ pub(crate) struct NodeMapper<'w> {
     /// Inputs whose objects could not be read here. The coordinator of the job reads them.
     unread: Vec<Input>,
     /// Objects that are to be mapped by a script.
-    whole: Vec<ForScript>,
+    whole: Vec<ScriptInput>,
     session: Option<SessionInUse<'w>>,
     /// True if the phase needs a script that this node can't run. It then reads nothing.
     leaves_all: bool,

@@ -2,7 +2,9 @@
 
 use super::Listings;
 use super::map_node::NodeMapper;
-use super::scan::{CHUNK_BYTES, CHUNK_COUNT, Held, LOOKED_AT_COUNT_MAX, key_range, place_after};
+use super::scan::{
+    CHUNK_BYTES, CHUNK_COUNT, LOOKED_AT_COUNT_MAX, ScanScope, key_range, place_after,
+};
 use super::sources::{ListingOrder, Sources, WantedRecords};
 use crate::error::RequestError;
 use crate::map_work::NodeWork;
@@ -80,14 +82,14 @@ impl Listings {
 
     /// Maps a chunk of this node's records.
     pub(super) fn read_maps(&self, scan: &Scan, span: &MapSpan) -> Result<Scanned, RequestError> {
-        let held = Held::of(self, scan)?;
+        let scope = ScanScope::of(self, scan)?;
         let work = NodeWork::of_wire(span.work.clone().unwrap_or_default())?;
         let filter = span.filter.as_ref().map(filter_of).transpose()?;
         let keys = span.keys.clone().unwrap_or_default();
         let state = self.local.control.read();
-        let props = object_props(&state, held.bucket)?;
+        let props = object_props(&state, scope.bucket)?;
         let mut mapper = NodeMapper::open(self, &work);
-        let (range, mut after) = (key_range(held.bucket, &keys), place_after(&held, scan)?);
+        let (range, mut after) = (key_range(scope.bucket, &keys), place_after(&scope, scan)?);
         let count_max = if work.sent.has_scripts { SCRIPT_COUNT_MAX } else { CHUNK_COUNT };
         let mut passed_count = 0;
         loop {
@@ -100,7 +102,7 @@ impl Listings {
             };
             let mut visitor = MapVisitor {
                 mapper: &mut mapper,
-                held: &held,
+                scope: &scope,
                 props,
                 keys: &keys,
                 filter: filter.as_ref(),
@@ -128,7 +130,7 @@ impl Listings {
 /// Maps the records that a walk shows.
 struct MapVisitor<'v, 'w> {
     mapper: &'v mut NodeMapper<'w>,
-    held: &'v Held<'v>,
+    scope: &'v ScanScope<'v>,
     props: &'v BucketProps,
     keys: &'v KeySpan,
     filter: Option<&'v KeyFilter>,
@@ -149,7 +151,7 @@ impl RecordVisitor for MapVisitor<'_, '_> {
         if self.mapper.has_failed() || !is_within || meta.tombstone && !self.keys.with_tombstones {
             return None;
         }
-        let place = self.held.place_in_scope(encoded)?;
+        let place = self.scope.place_in_scope(encoded)?;
         match self.filter.map(|filter| filter.accepts(&Bytes::copy_from_slice(key))) {
             None | Some(Ok(true)) => Some(place),
             Some(Ok(false)) => None,
@@ -166,7 +168,7 @@ impl RecordVisitor for MapVisitor<'_, '_> {
             VisitedRecord::Found(record)
                 if !self.mapper.leaves_all() && is_object(record.value) =>
             {
-                let input = || input_of(self.held.bucket, encoded);
+                let input = || input_of(self.scope.bucket, encoded);
                 self.fault = self.mapper.take(self.props, record, input);
             }
             _ => self.deferred_names.push(Bytes::copy_from_slice(encoded)),
@@ -179,8 +181,8 @@ impl MapVisitor<'_, '_> {
     fn finish(self) -> Result<(), RequestError> {
         self.fault?;
         for encoded in self.deferred_names {
-            let place = PlacedKey::new(&encoded, self.held.partition(&encoded))?;
-            self.mapper.map(self.props, &place.at(), || input_of(self.held.bucket, &encoded))?;
+            let place = PlacedKey::new(&encoded, self.scope.partition(&encoded))?;
+            self.mapper.map(self.props, &place.at(), || input_of(self.scope.bucket, &encoded))?;
         }
         Ok(())
     }

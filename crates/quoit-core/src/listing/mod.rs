@@ -91,7 +91,7 @@ impl Listings {
 }
 
 /// Reason why a node did not return a chunk.
-enum Failed {
+enum ChunkFailure {
     /// This node failed; another one may have the records. Holds the fault of the engine if the node is
     /// this one.
     Node(Option<RequestError>),
@@ -101,7 +101,7 @@ enum Failed {
     Here(RequestError),
 }
 
-impl From<CallError> for Failed {
+impl From<CallError> for ChunkFailure {
     fn from(fault: CallError) -> Self {
         match fault {
             CallError::Refused { code: REFUSED_STALE_LAYOUT, .. } => Self::Stale,
@@ -111,18 +111,18 @@ impl From<CallError> for Failed {
 }
 
 /// Decodes an answer. An answer that can't be read counts as a failure of its node.
-fn decoded<M: Message + Default>(header: Bytes) -> Result<M, Failed> {
-    M::decode(header).map_err(|_| Failed::Node(None))
+fn decoded<M: Message + Default>(header: Bytes) -> Result<M, ChunkFailure> {
+    M::decode(header).map_err(|_| ChunkFailure::Node(None))
 }
 
 /// The result of a chunk that this node has read itself. `None` means that the layout has changed in
 /// the meantime.
-fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
+fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, ChunkFailure> {
     let failed = |fault| match fault {
-        RequestError::Store(_) => Failed::Node(Some(fault)),
-        _ => Failed::Here(fault),
+        RequestError::Store(_) => ChunkFailure::Node(Some(fault)),
+        _ => ChunkFailure::Here(fault),
     };
-    read.map_err(failed)?.ok_or(Failed::Stale)
+    read.map_err(failed)?.ok_or(ChunkFailure::Stale)
 }
 
 /// A limit on the time of a whole listing: run each step inside [`Deadline::limit`].

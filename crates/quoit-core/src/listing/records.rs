@@ -1,6 +1,6 @@
 //! Summaries of the records of a bucket, for folds and full-sync.
 
-use super::scan::{Chunk, Held, READ_COST};
+use super::scan::{Chunk, READ_COST, ScanScope};
 use super::sources::{ListingOrder, Sources, WantedRecords};
 use super::{Listings, owned_type};
 use crate::error::RequestError;
@@ -127,7 +127,7 @@ impl Listings {
         span: &RecordSpan,
         segments: Option<&Segments>,
     ) -> Result<Scanned, RequestError> {
-        let held = Held::of(self, scan)?;
+        let scope = ScanScope::of(self, scan)?;
         let keys = span.keys.clone().unwrap_or_default();
         let modified = span.modified_from..=span.modified_to.unwrap_or(u64::MAX);
         let mut to_reap = Vec::new();
@@ -135,11 +135,11 @@ impl Listings {
             if span.tombstones_only && !meta.tombstone {
                 return Ok(());
             }
-            if segments.is_some_and(|segments| !segments.has(held.bucket, key)) {
+            if segments.is_some_and(|segments| !segments.has(scope.bucket, key)) {
                 return Ok(());
             }
             chunk.looked_at_count += READ_COST;
-            let partition = held.partition(encoded);
+            let partition = scope.partition(encoded);
             let Some((digest, mut summary)) = self.summary(encoded, partition, span.riak_form)?
             else {
                 return Ok(());
@@ -154,7 +154,7 @@ impl Listings {
             }
             Ok(())
         };
-        let scanned = self.each_key(scan, &keys, &held, Chunk::new(scan), &mut take)?;
+        let scanned = self.each_key(scan, &keys, &scope, Chunk::new(scan), &mut take)?;
         self.tombstones.reap_soon(self.local.clock.unix_us(), to_reap);
         Ok(scanned)
     }

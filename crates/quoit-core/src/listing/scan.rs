@@ -132,7 +132,7 @@ impl Listings {
             true => blocking.on_pool(read).await?,
             // Scans of whole buckets yield to other requests. Scans with scripts do not run here:
             // scripts have threads of their own, and would block the few threads of this pool.
-            false => blocking.behind(read).await?,
+            false => blocking.at_low_priority(read).await?,
         };
         let scanned = self.local.if_still_live(scanned, layout_version);
         Ok(scanned.filter(|_| !self.local.has_fewer_replicas_since(state_version)))
@@ -161,8 +161,8 @@ impl Listings {
         span: &KeySpan,
         pattern: Option<&Pattern>,
     ) -> Result<Scanned, RequestError> {
-        let held = Held::of(self, scan)?;
-        self.each_key(scan, span, &held, Chunk::new(scan), &mut |chunk, encoded, key, _| {
+        let scope = ScanScope::of(self, scan)?;
+        self.each_key(scan, span, &scope, Chunk::new(scan), &mut |chunk, encoded, key, _| {
             if pattern.is_none_or(|pattern| pattern.is_in(key)) {
                 chunk.push(encoded.slice_ref(key));
             }
@@ -175,13 +175,13 @@ impl Listings {
         &self,
         scan: &Scan,
         span: &KeySpan,
-        held: &Held<'_>,
+        scope: &ScanScope<'_>,
         mut chunk: Chunk,
         take: &mut TakeKey<'_>,
     ) -> Result<Scanned, RequestError> {
-        let bucket = held.bucket;
+        let bucket = scope.bucket;
         let range = key_range(bucket, span);
-        let mut after = place_after(held, scan)?;
+        let mut after = place_after(scope, scan)?;
         loop {
             let KeyPage { entries, next } =
                 self.local.engine.list_keys(range, after.as_deref(), chunk.read_count())?;
@@ -190,7 +190,7 @@ impl Listings {
                 let Ok(KeyRef { key, .. }) = KeyRef::decode(&encoded) else { continue };
                 let is_wanted = span.end.as_deref().is_none_or(|end| key < end)
                     && (span.with_tombstones || !meta.tombstone)
-                    && held.has(&encoded);
+                    && scope.has(&encoded);
                 if is_wanted {
                     take(&mut chunk, &encoded, key, &meta)?;
                 }
@@ -216,8 +216,8 @@ impl Listings {
         pattern: Option<&Pattern>,
     ) -> Result<Scanned, RequestError> {
         self.local.stats.count(Counter::IndexReads);
-        let held = Held::of(self, scan)?;
-        let bucket = held.bucket;
+        let scope = ScanScope::of(self, scan)?;
+        let bucket = scope.bucket;
         let (min, max) = (position(&span.min)?.term(), position(&span.max)?.term());
         let range = IndexRange { bucket, field: &span.field, min: &min, max: &max };
         let mut after = scan.after.as_ref().map(position).transpose()?;
@@ -225,7 +225,7 @@ impl Listings {
         loop {
             let mut page = self.local.engine.query_index(
                 &range,
-                &|partition| held.partitions.contains(partition),
+                &|partition| scope.partitions.contains(partition),
                 after.as_ref(),
                 chunk.read_count(),
             )?;
@@ -250,8 +250,8 @@ impl Listings {
     }
 }
 
-/// Partitions and bucket of a scan.
-pub(super) struct Held<'s> {
+/// Scope of a scan: its bucket, and the partitions that this node is asked for.
+pub(super) struct ScanScope<'s> {
     listings: &'s Listings,
     pub(super) bucket: BucketRef<'s>,
     rule: PlacementRule,
@@ -259,7 +259,7 @@ pub(super) struct Held<'s> {
     has_all: bool,
 }
 
-impl<'s> Held<'s> {
+impl<'s> ScanScope<'s> {
     pub(super) fn of(listings: &'s Listings, scan: &'s Scan) -> Result<Self, RequestError> {
         let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
         let rule = bucket_props(&listings.local.control.read(), bucket)?.chash_keyfun;
@@ -287,9 +287,12 @@ impl<'s> Held<'s> {
 }
 
 /// Encoded name of the key after which the scan continues.
-pub(super) fn place_after(held: &Held<'_>, scan: &Scan) -> Result<Option<Bytes>, RequestError> {
+pub(super) fn place_after(
+    scope: &ScanScope<'_>,
+    scan: &Scan,
+) -> Result<Option<Bytes>, RequestError> {
     let Some(key) = scan.after.as_deref() else { return Ok(None) };
-    let key = held.bucket.key(key);
+    let key = scope.bucket.key(key);
     key.check()?;
     Ok(Some(Bytes::copy_from_slice(&key.encoded())))
 }

@@ -4,7 +4,7 @@
 use super::Listings;
 use super::plan::{NodeShare, shares};
 use super::scan::CHUNK_COUNT;
-use super::{CHUNK_TIMEOUT, Failed, decoded, own};
+use super::{CHUNK_TIMEOUT, ChunkFailure, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
@@ -57,7 +57,7 @@ pub(crate) struct WantedRecords {
     pub(crate) order: ListingOrder,
 }
 
-type PendingAnswer = Pin<Box<dyn Future<Output = Result<Scanned, Failed>> + Send>>;
+type PendingAnswer = Pin<Box<dyn Future<Output = Result<Scanned, ChunkFailure>> + Send>>;
 
 /// A node and the partitions that it answers for.
 struct ListingSource {
@@ -206,17 +206,17 @@ impl Sources {
         self.sources = sources;
         match self.answered().await {
             Ok(()) => Ok(()),
-            Err((place, Failed::Node(fault))) => {
+            Err((place, ChunkFailure::Node(fault))) => {
                 self.reassign_failed(place).map_err(|nobody| fault.unwrap_or(nobody))
             }
-            Err((_, Failed::Here(fault))) => Err(fault),
-            Err((_, Failed::Stale)) => self.reassign_all().await,
+            Err((_, ChunkFailure::Here(fault))) => Err(fault),
+            Err((_, ChunkFailure::Stale)) => self.reassign_all().await,
         }
     }
 
     /// Waits for the next answer, and gives the positions in it to its source. An error comes with the
     /// index of the source.
-    async fn answered(&mut self) -> Result<(), (usize, Failed)> {
+    async fn answered(&mut self) -> Result<(), (usize, ChunkFailure)> {
         poll_fn(|context| {
             for (place, source) in self.sources.iter_mut().enumerate() {
                 if let Some(answer) = &mut source.answer
@@ -260,7 +260,7 @@ impl Sources {
                     decoded(call.await?.header)
                 })
             }
-            NodeConnection::Unknown => Box::pin(async { Err(Failed::Node(None)) }),
+            NodeConnection::Unknown => Box::pin(async { Err(ChunkFailure::Node(None)) }),
         }
     }
 

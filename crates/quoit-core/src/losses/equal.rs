@@ -45,15 +45,15 @@ impl LossRecovery {
     pub(super) async fn drop_differing(
         self: &Arc<Self>,
         partition: Partition,
-        fates: &BTreeMap<u32, LossDecision>,
+        decisions: &BTreeMap<u32, LossDecision>,
         serving: &BTreeSet<NodeId>,
         paged: &[Bytes],
     ) -> Result<bool, RequestError> {
         for _ in 0..TRY_COUNT {
-            let Some((peer, compared)) = self.whole_copy(partition, fates, serving) else {
+            let Some((peer, compared)) = self.whole_copy(partition, decisions, serving) else {
                 return Ok(false);
             };
-            match self.keep_equal(&peer, compared, fates, paged).await {
+            match self.keep_equal(&peer, compared, decisions, paged).await {
                 Ok(is_kept) => return Ok(is_kept),
                 Err(ExchangeError::Own(fault)) => return Err(fault),
                 Err(fault) if fault.may_pass() => {
@@ -75,21 +75,23 @@ impl LossRecovery {
         self: &Arc<Self>,
         peer: &Peer,
         compared: ComparedClasses,
-        fates: &BTreeMap<u32, LossDecision>,
+        decisions: &BTreeMap<u32, LossDecision>,
         paged: &[Bytes],
     ) -> Result<bool, ExchangeError> {
         debug_assert!(compared.classes != 0, "copies are compared in some class");
-        let fates = Arc::new(fates.clone());
-        let (losses, dropped, paged) = (Arc::clone(self), Arc::clone(&fates), paged.to_vec());
+        let decisions = Arc::new(decisions.clone());
+        let (losses, dropped, paged) = (Arc::clone(self), Arc::clone(&decisions), paged.to_vec());
         let drop = move || Ok(losses.drop_incomparable(compared, &dropped, &paged)?);
-        self.local.settings.blocking.behind(drop).await?;
+        self.local.settings.blocking.at_low_priority(drop).await?;
         for _ in 0..ROUND_COUNT {
             let tags =
                 self.anti_entropy.differing_tags(peer, compared, DIFFERENCE_COUNT_MAX).await?;
             let Some(tags) = tags else { return Ok(false) };
-            let (losses, dropped) = (Arc::clone(self), Arc::clone(&fates));
+            let (losses, dropped) = (Arc::clone(self), Arc::clone(&decisions));
             let drop = move || Ok(losses.drop_tags(compared.partition, tags, &dropped)?);
-            if planted!(KeepsWhatDiffers) || self.local.settings.blocking.behind(drop).await? == 0 {
+            if planted!(KeepsWhatDiffers)
+                || self.local.settings.blocking.at_low_priority(drop).await? == 0
+            {
                 return Ok(true);
             }
         }
@@ -100,7 +102,7 @@ impl LossRecovery {
     fn whole_copy(
         &self,
         partition: Partition,
-        fates: &BTreeMap<u32, LossDecision>,
+        decisions: &BTreeMap<u32, LossDecision>,
         serving: &BTreeSet<NodeId>,
     ) -> Option<(Arc<Peer>, ComparedClasses)> {
         let state = self.local.state();
@@ -110,7 +112,7 @@ impl LossRecovery {
             return None;
         }
         self.local.engine.compared()?;
-        let dropped = fates.iter().filter(|(_, fate)| **fate == LossDecision::Dropped);
+        let dropped = decisions.iter().filter(|(_, decision)| **decision == LossDecision::Dropped);
         let wanted = dropped.fold(0, |bits, (n_val, _)| bits | 1 << RecordMeta::class_of(*n_val));
         let (_, n_val_max) = n_vals(&state);
         let holders = primaries(&state, partition, n_val_max).into_iter();
@@ -156,16 +158,16 @@ impl LossRecovery {
     fn drop_incomparable(
         &self,
         ComparedClasses { partition, classes }: ComparedClasses,
-        fates: &BTreeMap<u32, LossDecision>,
+        decisions: &BTreeMap<u32, LossDecision>,
         paged: &[Bytes],
     ) -> Result<(), StoreError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
             let page = self.local.engine.fold(partition, identity, PAGE_COUNT, true)?;
             from = page.next;
-            self.drop_records(partition, page.entries, fates)?;
+            self.drop_records(partition, page.entries, decisions)?;
         }
-        for name in paged.iter().filter(|name| self.is_dropped(name, fates)) {
+        for name in paged.iter().filter(|name| self.is_dropped(name, decisions)) {
             self.drop_paged(partition, name)?;
         }
         let Some(engine) = self.local.engine.compared() else { return Ok(()) };
@@ -180,7 +182,7 @@ impl LossRecovery {
                 let page = engine.leaves(partition, scope, HashRange::ALL, tag, PAGE_COUNT)?;
                 from = page.next;
                 let tags = page.leaves.into_iter().map(|leaf| leaf.tag).collect();
-                self.drop_tags(partition, tags, fates)?;
+                self.drop_tags(partition, tags, decisions)?;
             }
         }
         Ok(())
@@ -191,13 +193,13 @@ impl LossRecovery {
         &self,
         partition: Partition,
         tags: BTreeSet<Tag>,
-        fates: &BTreeMap<u32, LossDecision>,
+        decisions: &BTreeMap<u32, LossDecision>,
     ) -> Result<usize, StoreError> {
         let tags: Vec<Tag> = tags.into_iter().collect();
         let mut dropped_count = 0;
         for some in tags.chunks(PAGE_COUNT) {
             let records = self.local.records.tagged(partition, some)?;
-            dropped_count += self.drop_records(partition, records, fates)?;
+            dropped_count += self.drop_records(partition, records, decisions)?;
         }
         Ok(dropped_count)
     }
@@ -207,12 +209,12 @@ impl LossRecovery {
         &self,
         partition: Partition,
         records: Vec<(Bytes, Record)>,
-        fates: &BTreeMap<u32, LossDecision>,
+        decisions: &BTreeMap<u32, LossDecision>,
     ) -> Result<usize, StoreError> {
         let mut dropped_count = 0;
         for (key, record) in records {
             let Ok(place) = PlacedKey::new(&key, partition) else { continue };
-            if self.is_dropped(&key, fates) {
+            if self.is_dropped(&key, decisions) {
                 self.local.records.delete(&place.at(), record.meta.digest)?;
                 dropped_count += 1;
             }
@@ -222,9 +224,9 @@ impl LossRecovery {
 
     /// True if another node has a whole copy of the record. This depends on the present n_val of its
     /// bucket; the record may be filed under a former one.
-    fn is_dropped(&self, key: &Bytes, fates: &BTreeMap<u32, LossDecision>) -> bool {
+    fn is_dropped(&self, key: &Bytes, decisions: &BTreeMap<u32, LossDecision>) -> bool {
         let n_val = n_val_of(&self.local.state(), key);
-        n_val.and_then(|n_val| fates.get(&n_val)) == Some(&LossDecision::Dropped)
+        n_val.and_then(|n_val| decisions.get(&n_val)) == Some(&LossDecision::Dropped)
     }
 
     /// Drops a record with its pages, whether they can be read or not.

@@ -52,7 +52,7 @@ enum LossDecision {
 }
 
 /// Decides about records that `others` hold, too.
-fn fate(
+fn decision(
     others: &BTreeSet<NodeId>,
     is_whole: impl Fn(NodeId) -> bool,
     serves: impl Fn(NodeId) -> bool,
@@ -68,7 +68,7 @@ fn fate(
 /// Decisions about the records of each partition, by `n_val`.
 type RecoveryDecisions = BTreeMap<Partition, BTreeMap<u32, LossDecision>>;
 
-fn fates(state: &State, serving: &BTreeSet<NodeId>) -> RecoveryDecisions {
+fn decisions(state: &State, serving: &BTreeSet<NodeId>) -> RecoveryDecisions {
     let layouts = state.layouts();
     let incomplete: BTreeSet<(Partition, NodeId)> = layouts.incomplete().collect();
     let of = |partition: Partition, n_val: u32| {
@@ -76,15 +76,15 @@ fn fates(state: &State, serving: &BTreeSet<NodeId>) -> RecoveryDecisions {
         others.remove(&state.node_id());
         others.retain(|node| state.members().get(*node).is_some());
         let is_whole = |node| !incomplete.contains(&(partition, node));
-        fate(&others, is_whole, |node| serving.contains(&node))
+        decision(&others, is_whole, |node| serving.contains(&node))
     };
     let n_vals = state.n_vals();
     let of_all = |partition| n_vals.iter().map(|n_val| (*n_val, of(partition, *n_val))).collect();
     layouts.newest().partitions().map(|partition| (partition, of_all(partition))).collect()
 }
 
-fn is_open(fates: &RecoveryDecisions) -> bool {
-    fates.values().flat_map(BTreeMap::values).any(|fate| *fate == LossDecision::Open)
+fn is_open(decisions: &RecoveryDecisions) -> bool {
+    decisions.values().flat_map(BTreeMap::values).any(|decision| *decision == LossDecision::Open)
 }
 
 /// Recovers this node from the loss of records.
@@ -113,12 +113,12 @@ impl LossRecovery {
     pub(crate) async fn mark_loss_repaired(self: &Arc<Self>) -> Result<u64, RequestError> {
         self.tell_loss().await;
         let mut tries = 0;
-        let (mut fates, serving) = loop {
+        let (mut decisions, serving) = loop {
             let state = self.local.state();
             let serving = self.serving_members(&state).await;
-            let fates = fates(&state, &serving);
-            if !is_open(&fates) {
-                break (fates, serving);
+            let decisions = decisions(&state, &serving);
+            if !is_open(&decisions) {
+                break (decisions, serving);
             }
             if tries % TOLD_EVERY == 0 {
                 tracing::warn!(
@@ -129,17 +129,17 @@ impl LossRecovery {
             sleep(RETRY_PAUSE).await;
         };
         let before_count = self.local.engine.stats().key_count;
-        let settled = self.drop_what_differs(&fates, &serving).await?;
-        fates.retain(|partition, _| !settled.contains(partition));
+        let settled = self.drop_what_differs(&decisions, &serving).await?;
+        decisions.retain(|partition, _| !settled.contains(partition));
         let losses = Arc::clone(self);
         let drop = move || {
-            losses.drop_what_others_have(&fates)?;
+            losses.drop_what_others_have(&decisions)?;
             let dropped_count = before_count.saturating_sub(losses.local.engine.stats().key_count);
             // Whole copies come with the reap records of their partitions.
             losses.replica.reap_records.settle_losses()?;
             Ok(dropped_count)
         };
-        self.local.settings.blocking.behind(drop).await
+        self.local.settings.blocking.at_low_priority(drop).await
     }
 
     /// Reports the loss to the cluster, and waits until the cluster has agreed to it.
@@ -171,14 +171,15 @@ impl LossRecovery {
     /// partitions in which that succeeded, so that only equal records are left.
     async fn drop_what_differs(
         self: &Arc<Self>,
-        fates: &RecoveryDecisions,
+        decisions: &RecoveryDecisions,
         serving: &BTreeSet<NodeId>,
     ) -> Result<BTreeSet<Partition>, RequestError> {
         let losses = Arc::clone(self);
-        let paged = self.local.settings.blocking.behind(move || Ok(losses.paged_names())).await?;
+        let paged =
+            self.local.settings.blocking.at_low_priority(move || Ok(losses.paged_names())).await?;
         let Some(paged) = paged else { return Ok(BTreeSet::new()) };
         let mut settled = BTreeSet::new();
-        for (partition, by_n_val) in fates {
+        for (partition, by_n_val) in decisions {
             let paged = paged.get(partition).map(Vec::as_slice).unwrap_or_default();
             if self.drop_differing(*partition, by_n_val, serving, paged).await? {
                 settled.insert(*partition);
@@ -186,21 +187,21 @@ impl LossRecovery {
         }
         tracing::info!(
             compared_count = settled.len(),
-            partition_count = fates.len(),
+            partition_count = decisions.len(),
             "copies that lost records were compared with whole ones"
         );
         Ok(settled)
     }
 
     /// Drops the records of which other nodes have whole copies, and syncs the removals.
-    fn drop_what_others_have(&self, fates: &RecoveryDecisions) -> Result<(), RequestError> {
-        debug_assert!(!is_open(fates), "records are dropped when each fate is decided");
-        for (partition, by_n_val) in fates {
+    fn drop_what_others_have(&self, decisions: &RecoveryDecisions) -> Result<(), RequestError> {
+        debug_assert!(!is_open(decisions), "records are dropped when each decision is made");
+        for (partition, by_n_val) in decisions {
             // `all` is true for an empty map, so the whole partition would be dropped without a decision.
             assert!(!by_n_val.is_empty(), "the records of a partition have an n_val");
-            if by_n_val.values().all(|fate| *fate == LossDecision::Dropped) {
+            if by_n_val.values().all(|decision| *decision == LossDecision::Dropped) {
                 self.local.engine.drop_partition(*partition)?;
-            } else if by_n_val.values().any(|fate| *fate == LossDecision::Dropped) {
+            } else if by_n_val.values().any(|decision| *decision == LossDecision::Dropped) {
                 self.drop_some(*partition, by_n_val)?;
             }
         }
@@ -220,8 +221,8 @@ impl LossRecovery {
             from = page.next;
             let state = self.local.state();
             for (key, record) in page.entries {
-                let fate = n_val_of(&state, &key).and_then(|n_val| by_n_val.get(&n_val));
-                if fate == Some(&LossDecision::Dropped) {
+                let decision = n_val_of(&state, &key).and_then(|n_val| by_n_val.get(&n_val));
+                if decision == Some(&LossDecision::Dropped) {
                     let place = PlacedKey::new(&key, partition)?;
                     self.local.records.delete(&place.at(), record.meta.digest)?;
                 }
@@ -248,7 +249,7 @@ mod tests {
             serving in prop::collection::btree_set(0..6u8, 0..5),
         ) {
             let (others, whole, serving) = (nodes(&others), nodes(&whole), nodes(&serving));
-            let found = fate(&others, |node| whole.contains(&node), |node| serving.contains(&node));
+            let found = decision(&others, |node| whole.contains(&node), |node| serving.contains(&node));
             let has_whole = !others.is_disjoint(&whole);
             let serves = others.iter().any(|node| whole.contains(node) && serving.contains(node));
             prop_assert_eq!(found == LossDecision::Dropped, serves);

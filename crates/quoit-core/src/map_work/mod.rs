@@ -8,7 +8,7 @@ mod outputs;
 mod sessions;
 mod work;
 
-pub(crate) use outputs::{ForScript, apply, elements, failure, list_of};
+pub(crate) use outputs::{ScriptInput, apply, elements, failure, list_of};
 pub(crate) use sessions::{IDLE, MapSessions, SessionInUse};
 pub(crate) use work::{
     NodeWork, ScriptTexts, datum_to_wire, decoded, input_of_wire, input_to_wire, object_of_wire,

@@ -9,7 +9,7 @@ use quoit_model::etf::Term;
 use quoit_model::object::Object;
 
 /// An object for a script, or the input if the object is missing.
-pub(crate) type ForScript = Result<FoundObject, Input>;
+pub(crate) type ScriptInput = Result<FoundObject, Input>;
 
 /// Applies the function of a map or link phase to an object, or puts the object into `for_script`.
 pub(crate) fn apply(
@@ -18,7 +18,7 @@ pub(crate) fn apply(
     input: Input,
     object: Option<Object>,
     outputs: &mut Vec<Datum>,
-    for_script: &mut Vec<ForScript>,
+    for_script: &mut Vec<ScriptInput>,
 ) -> Result<(), PhaseFault> {
     match kind {
         PhaseKind::Link { bucket, tag } => {

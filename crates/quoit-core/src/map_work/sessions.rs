@@ -165,8 +165,8 @@ impl MapSessions {
         kept.idle.len() + kept.in_use.len()
     }
 
-    /// True if sweeping has to begin because there are sessions and no task sweeps them. The caller
-    /// must then start it.
+    /// Notes that sweeping starts if there are sessions and no task sweeps them. Returns true if it did; the
+    /// caller must then start the task.
     pub(crate) fn start_sweeping(&self) -> bool {
         let mut kept = self.kept.lock();
         let is_none = kept.idle.is_empty() && kept.in_use.is_empty();

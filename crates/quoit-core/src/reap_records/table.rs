@@ -13,7 +13,7 @@ const RECENT_COUNT: usize = 64;
 /// The waiting rows join the list when they are more than one in this many of its rows.
 const RECENT_SHARE: usize = 8;
 
-/// Place of the entry of a reap record.
+/// Position of the entry of a reap record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct EntryPosition {
     /// Number of the log file.

@@ -80,7 +80,7 @@ enum AgreementStep {
 
 /// The step of the agreement that primaries are asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum AgreementPhase {
     Hold,
     Reap,
 }
@@ -114,7 +114,7 @@ impl Reaper {
         let mut later = Vec::new();
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         for noted in due {
-            match self.turn(&topology, &state, &noted) {
+            match self.next_step(&topology, &state, &noted) {
                 AgreementStep::Now(others) => {
                     size_bytes += noted.encoded.len();
                     batch.push(Candidate { noted, others, tombstone: Bytes::new() });
@@ -133,7 +133,12 @@ impl Reaper {
     }
 
     /// Decides whether this node should have a tombstone reaped now, later, or not at all.
-    fn turn(&self, topology: &Topology, state: &State, noted: &NotedTombstone) -> AgreementStep {
+    fn next_step(
+        &self,
+        topology: &Topology,
+        state: &State,
+        noted: &NotedTombstone,
+    ) -> AgreementStep {
         let Some(n_val) = n_val_of(state, &noted.encoded) else { return AgreementStep::Elsewhere };
         let Some(mut primaries) = topology.settled_primaries(noted.partition, n_val) else {
             return AgreementStep::Later;
@@ -163,8 +168,8 @@ impl Reaper {
             Ok(batch) => batch,
             Err(noted) => return noted,
         };
-        let opinions = self.ask(topology, &batch, Phase::Hold).await;
-        self.unite(&batch, &opinions).await;
+        let opinions = self.ask(topology, &batch, AgreementPhase::Hold).await;
+        self.repair_differing(&batch, &opinions).await;
         let (batch, mut later) = part(batch, &opinions);
         // A newer state may have primaries that were not asked. A primary that was asked long ago may
         // have dropped what it held since.
@@ -173,7 +178,7 @@ impl Reaper {
             later.extend(batch);
             return later.into_iter().map(|candidate| candidate.noted).collect();
         }
-        let removed = self.ask(topology, &batch, Phase::Reap).await;
+        let removed = self.ask(topology, &batch, AgreementPhase::Reap).await;
         let (gone, left) = part(batch, &removed);
         later.extend(left);
         if self.hook.queues_reaps() {
@@ -191,7 +196,7 @@ impl Reaper {
 
     /// Reads the records for which primaries store different things from all primaries, which repairs
     /// them.
-    async fn unite(&self, batch: &[Candidate], opinions: &[PrimaryAnswer]) {
+    async fn repair_differing(&self, batch: &[Candidate], opinions: &[PrimaryAnswer]) {
         let all = ReadOptions {
             r: Some(Quorum::All),
             pr: Some(Quorum::All),
@@ -272,7 +277,7 @@ impl Reaper {
         &self,
         topology: &Topology,
         batch: &[Candidate],
-        phase: Phase,
+        phase: AgreementPhase,
     ) -> Vec<PrimaryAnswer> {
         let mut by_node: BTreeMap<NodeIndex, Vec<usize>> = BTreeMap::new();
         for (index, candidate) in batch.iter().enumerate() {
@@ -285,11 +290,11 @@ impl Reaper {
             let layout_version = topology.layout_version();
             // A node to which nothing could be sent counts as one that did not answer.
             let _ = match phase {
-                Phase::Hold => {
+                AgreementPhase::Hold => {
                     let hold = Hold { layout_version, tombstones };
                     peer.send(METHOD_HOLD, &hold, b"", Lane::Large, &replies, *node)
                 }
-                Phase::Reap => {
+                AgreementPhase::Reap => {
                     let reap = Reap { layout_version, tombstones };
                     peer.send(METHOD_REAP, &reap, b"", Lane::Large, &replies, *node)
                 }
@@ -308,7 +313,7 @@ impl Reaper {
                 let opinion = match answers.get(node) {
                     None if planted!(ReapsOnSilence) => PrimaryAnswer::Agreed,
                     None => PrimaryAnswer::Unknown,
-                    Some(marks) if Bitmap::is_set(marks, place) => PrimaryAnswer::Agreed,
+                    Some(bits) if Bitmap::is_set(bits, place) => PrimaryAnswer::Agreed,
                     Some(_) => PrimaryAnswer::Differs,
                 };
                 opinions[*index] = opinion.max(opinions[*index]);
@@ -334,9 +339,9 @@ impl Reaper {
     }
 }
 
-fn tombstone(candidate: &Candidate, phase: Phase) -> Tombstone {
+fn tombstone(candidate: &Candidate, phase: AgreementPhase) -> Tombstone {
     let Candidate { noted, tombstone, .. } = candidate;
-    let object = if phase == Phase::Hold { tombstone.clone() } else { Bytes::new() };
+    let object = if phase == AgreementPhase::Hold { tombstone.clone() } else { Bytes::new() };
     let partition = u32::from(noted.partition.0);
     Tombstone { key: noted.encoded.clone(), partition, digest: noted.digest, object }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct ReapingBlockers {
     /// Names of members that hold partitions and can't be reached. The tombstones of their partitions
     /// stay.
-    pub away: Vec<Arc<str>>,
+    pub unreachable_members: Vec<Arc<str>>,
     /// Names of members that have lost records and have not recovered them. The tombstones of their
     /// partitions stay.
     pub incomplete: Vec<Arc<str>>,
@@ -38,7 +38,7 @@ impl Reaper {
         };
         let has_lost = |member: &Member| layouts.lost_copies().any(|(_, node)| node == member.id);
         ReapingBlockers {
-            away: names(&is_away),
+            unreachable_members: names(&is_away),
             incomplete: names(&has_lost),
             partitions_move: layouts.is_moving(),
         }

@@ -39,7 +39,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReapRecordBlockers {
     /// Names of members that did not answer, or answered by an older state of the control plane.
-    pub away: Vec<Arc<str>>,
+    pub unreachable_members: Vec<Arc<str>>,
     /// Names of members that may hold an older copy of a record of which this node has a reap record.
     pub unsettled: Vec<Arc<str>>,
 }
@@ -165,7 +165,7 @@ impl Reaper {
         let reaper = Arc::clone(self);
         let settled = before.retires(next, self.replica.reap_records.partitions().into_iter());
         let retire = move || Ok(reaper.replica.reap_records.retire(&settled)?);
-        match self.local.settings.blocking.behind(retire).await {
+        match self.local.settings.blocking.at_low_priority(retire).await {
             Ok(count) => tracing::debug!(count, "reap records have retired"),
             Err(fault) => tracing::warn!(%fault, "reap records could not be removed"),
         }
@@ -225,7 +225,7 @@ impl Reaper {
             let name = || Arc::clone(&member.name);
             let holds = |number: &u32| read_partition(*number).is_some_and(|p| reaped.contains(&p));
             match answers.get(&member.id) {
-                None => held_up.away.push(name()),
+                None => held_up.unreachable_members.push(name()),
                 Some(answer) if answer.partitions.iter().any(holds) => {
                     held_up.unsettled.push(name());
                 }
@@ -233,8 +233,10 @@ impl Reaper {
             }
         }
         let mut known = self.retirement.held_up.lock();
-        if known.away != held_up.away && !held_up.away.is_empty() {
-            tracing::info!(away = ?held_up.away, "reap records wait for members");
+        if known.unreachable_members != held_up.unreachable_members
+            && !held_up.unreachable_members.is_empty()
+        {
+            tracing::info!(away = ?held_up.unreachable_members, "reap records wait for members");
         }
         *known = held_up;
     }

@@ -170,7 +170,7 @@ impl Reaper {
         };
         let blocking = self.local.settings.blocking;
         tokio::spawn(async move {
-            match blocking.behind(move || Ok(self.take_reaped(&take))).await {
+            match blocking.at_low_priority(move || Ok(self.take_reaped(&take))).await {
                 Ok(Ok(())) => reply.send(&ReapedTaken {}, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),

@@ -18,7 +18,7 @@ impl Records {
     /// Reads a record as a whole object, in whichever form it is stored. May wait for the disk.
     pub(crate) fn get(&self, at: &RecordAt<'_>) -> Result<Option<Record>, StoreError> {
         let fetched = match self.engine.get(at, IoMode::Wait)? {
-            Fetch::Found(root) if PagedObject::is_one(&root.value) => {
+            Fetch::Found(root) if PagedObject::is_paged(&root.value) => {
                 self.whole(at, root, IoMode::Wait)?
             }
             fetched => fetched,
@@ -55,7 +55,7 @@ impl Records {
         while let Some(identity) = from {
             let page = self.engine.fold(partition, identity, OWNER_COUNT, false)?;
             for (key, record) in &page.entries {
-                if !PagedObject::is_one(&record.value) {
+                if !PagedObject::is_paged(&record.value) {
                     continue;
                 }
                 let (Ok(place), Ok(paged)) =
@@ -86,12 +86,12 @@ impl Records {
         partition: Partition,
         mut entries: Vec<(Bytes, Record)>,
     ) -> Result<Vec<(Bytes, Record)>, StoreError> {
-        if !entries.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
+        if !entries.iter().any(|(_, record)| PagedObject::is_paged(&record.value)) {
             return Ok(entries);
         }
         let mut whole = Vec::with_capacity(entries.len());
         for (key, record) in entries.drain(..) {
-            if !PagedObject::is_one(&record.value) {
+            if !PagedObject::is_paged(&record.value) {
                 whole.push((key, record));
                 continue;
             }
@@ -123,7 +123,7 @@ impl Records {
             }
             // The pages no longer belong to this root.
             match self.engine.get(at, access)? {
-                Fetch::Found(newer) if PagedObject::is_one(&newer.value) => root = newer,
+                Fetch::Found(newer) if PagedObject::is_paged(&newer.value) => root = newer,
                 fetched => return Ok(fetched),
             }
         }
@@ -167,7 +167,7 @@ pub(super) fn whole_in(
     access: IoMode,
 ) -> Result<Option<Record>, Interrupted> {
     let Some(stored) = transaction.get(at)? else { return Ok(None) };
-    if !PagedObject::is_one(&stored.value) {
+    if !PagedObject::is_paged(&stored.value) {
         return Ok(Some(stored));
     }
     let paged = read_root(at, &stored)?;

@@ -59,7 +59,7 @@ impl Records {
             )?;
             self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
                 let stored = transaction.get(at)?;
-                let stored = stored.filter(|record| PagedObject::is_one(&record.value));
+                let stored = stored.filter(|record| PagedObject::is_paged(&record.value));
                 let paged = stored.map(|root| read_root(at, &root)).transpose()?;
                 let generation = paged.as_ref().map(PagedObject::generation);
                 let staged = self.staged.lock();

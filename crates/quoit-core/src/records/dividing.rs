@@ -48,7 +48,7 @@ impl Records {
         let generation = self.new_generation(at);
         let divided = self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else { return Ok(()) };
-            if PagedObject::is_one(&stored.value) {
+            if PagedObject::is_paged(&stored.value) {
                 return Ok(());
             }
             let object = decoded(at, &stored.value)?;

@@ -63,7 +63,7 @@ impl Records {
     ) -> Result<Option<RecordContent>, StoreError> {
         let mut content = RecordContent::Missing;
         let mut look = |record: &RecordRef<'_>| {
-            content = match PagedObject::is_one(record.value) {
+            content = match PagedObject::is_paged(record.value) {
                 true => RecordContent::Stream(ItemStream { root: record.to_record() }),
                 false => RecordContent::Value(record.meta.digest, record.to_bytes()),
             };
@@ -143,7 +143,7 @@ impl Records {
 
 /// Decodes the live set or map of a record in pages; `None` for other records.
 fn live_one(record: &Record) -> Option<PagedObject> {
-    if !PagedObject::is_one(&record.value) {
+    if !PagedObject::is_paged(&record.value) {
         return None;
     }
     PagedObject::decode(&record.value).ok().filter(|paged| paged.root().is_live())

@@ -59,7 +59,7 @@ impl DecodedDelta {
 
 /// Result of joining a delta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Joined {
+pub(crate) enum JoinOutcome {
     Done(ApplyOutcome),
     /// The join would have to wait for the disk.
     WouldBlock,
@@ -87,7 +87,7 @@ impl Records {
         joining: &DecodedDelta,
         access: IoMode,
         admitted: &DecideArrival<'_>,
-    ) -> Result<Joined, RequestError> {
+    ) -> Result<JoinOutcome, RequestError> {
         let DecodedDelta { delta, n_val_class, last_modified_us, .. } = joining;
         let mut outcome = Ok(JoinVerdict::Kept);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -113,22 +113,22 @@ impl Records {
             };
             if let Some(applied) = self.change_pages(at, access, &mut in_pages)? {
                 if !is_joined {
-                    return Ok(Joined::NeedsWhole);
+                    return Ok(JoinOutcome::NeedsWhole);
                 }
                 break applied;
             }
         };
         match (applied, outcome?) {
-            (_, JoinVerdict::NeedsWhole) => Ok(Joined::NeedsWhole),
-            (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(Joined::WouldBlock),
-            (Applied::Kept, JoinVerdict::Nothing) => Ok(Joined::Done(ApplyOutcome::Nothing)),
-            (Applied::Kept, _) => Ok(Joined::Done(ApplyOutcome::Known)),
+            (_, JoinVerdict::NeedsWhole) => Ok(JoinOutcome::NeedsWhole),
+            (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(JoinOutcome::WouldBlock),
+            (Applied::Kept, JoinVerdict::Nothing) => Ok(JoinOutcome::Done(ApplyOutcome::Nothing)),
+            (Applied::Kept, _) => Ok(JoinOutcome::Done(ApplyOutcome::Known)),
             (Applied::Written(ticket), verdict) => {
                 let meta = match verdict {
                     JoinVerdict::Put(meta) => meta,
                     _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
                 };
-                Ok(Joined::Done(ApplyOutcome::Written(ticket, meta)))
+                Ok(JoinOutcome::Done(ApplyOutcome::Written(ticket, meta)))
             }
         }
     }

@@ -43,7 +43,7 @@ impl Records {
     ) -> Result<Updated, StoreError> {
         let (mut is_paged, mut needs_pages) = (false, false);
         let applied = self.engine.update_large(at, before, access, &mut |stored, out, rest| {
-            is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
+            is_paged = stored.is_some_and(|record| PagedObject::is_paged(record.value));
             if is_paged {
                 return Decision::Keep;
             }

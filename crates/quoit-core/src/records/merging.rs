@@ -100,7 +100,9 @@ impl Records {
                     verdict = match stored {
                         None => admitted(access)
                             .map(|admitted| take_first(admitted, incoming, out, rest)),
-                        Some(stored) => unite(stored, incoming, needs_ticket, merged, (out, rest)),
+                        Some(stored) => {
+                            merge_with_stored(stored, incoming, needs_ticket, merged, (out, rest))
+                        }
                     };
                     decision_on(&verdict, before.is_none())
                 };
@@ -270,7 +272,7 @@ fn check_pages(paged: &PagedObject, pages: &mut WrittenPages<'_, '_>) -> Result<
 
 /// Merges an incoming object with the stored one, and appends to `out` the object that replaces it. May
 /// leave the end of an object that is stored as it came in `rest`.
-fn unite(
+fn merge_with_stored(
     stored: &RecordRef<'_>,
     incoming: &Replicated,
     needs_ticket: bool,

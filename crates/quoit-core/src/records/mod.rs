@@ -72,7 +72,7 @@ pub(crate) use change::{
 };
 use dividing::should_be_divided;
 pub(crate) use items::{ItemStream, Items, ItemsOutline, RecordContent};
-pub(crate) use join::{DecodedDelta, Joined, SentDelta};
+pub(crate) use join::{DecodedDelta, JoinOutcome, SentDelta};
 pub(crate) use merging::MergeSteps;
 pub(crate) use outline::{
     RecordOutline, clock_of, has_ranges, is_object, is_sent_by_pages, size_of,
@@ -129,7 +129,7 @@ impl Records {
     /// True if a record is stored in pages; `None` if the answer would have to wait for the disk.
     fn is_in_pages(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Option<bool>, StoreError> {
         let mut is_paged = false;
-        let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
+        let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_paged(record.value);
         let shown = self.engine.show(at, access, &mut look)?;
         Ok((shown != InPlaceRead::WouldBlock).then_some(is_paged))
     }
@@ -143,7 +143,7 @@ impl Records {
     ) -> Result<InPlaceRead, StoreError> {
         let mut paged = None;
         let shown = self.engine.show(at, access, &mut |record| {
-            if PagedObject::is_one(record.value) {
+            if PagedObject::is_paged(record.value) {
                 paged = Some(record.to_record());
             } else {
                 look(record);
@@ -263,7 +263,7 @@ fn change_together(
     out: &mut Vec<u8>,
 ) -> Result<(), Interrupted> {
     let stored = transaction.get(at)?;
-    let paged = stored.as_ref().filter(|record| PagedObject::is_one(&record.value));
+    let paged = stored.as_ref().filter(|record| PagedObject::is_paged(&record.value));
     let Some(root) = paged else {
         let decision = change(stored.as_ref().map(RecordRef::shared).as_ref(), out);
         return decide(transaction, at, decision, out);
@@ -312,7 +312,7 @@ fn put_root(
 ) -> Result<(), Interrupted> {
     let mut out = Vec::new();
     paged.encode_into(&mut out);
-    debug_assert!(PagedObject::is_one(&out), "a root is known by its first byte");
+    debug_assert!(PagedObject::is_paged(&out), "a root is known by its first byte");
     transaction.put(at, meta, &out)
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct RecordOutline {
 impl RecordOutline {
     /// Reads the outline of a record; `None` if the record is damaged.
     pub(crate) fn of(record: &Record) -> Option<Self> {
-        if PagedObject::is_one(&record.value) {
+        if PagedObject::is_paged(&record.value) {
             let paged = PagedObject::decode(&record.value).ok()?;
             return Some(Self::of_object(record, paged.object()));
         }
@@ -70,23 +70,23 @@ impl Records {
 /// True if the stored form of a record is its encoded object. Otherwise [`Records::get`] assembles the
 /// object.
 pub(crate) fn is_object(stored: &[u8]) -> bool {
-    !PagedObject::is_one(stored)
+    !PagedObject::is_paged(stored)
 }
 
 /// True if the record is handed to a node that lacks it by [`Records::begin_sending`], and not as one object.
 pub(crate) fn is_sent_by_pages(record: &Record) -> bool {
-    PagedObject::is_one(&record.value)
+    PagedObject::is_paged(&record.value)
 }
 
 /// True if the record can be made equal to another node's copy by ranges of its items
 /// ([`Records::take_ranges`]).
 pub(crate) fn has_ranges(record: &Record) -> bool {
-    PagedObject::is_one(&record.value)
+    PagedObject::is_paged(&record.value)
 }
 
 /// Bytes of a record with all its pages.
 pub(crate) fn size_of(record: &Record) -> u64 {
-    let pages = match PagedObject::is_one(&record.value) {
+    let pages = match PagedObject::is_paged(&record.value) {
         true => PagedObject::decode(&record.value).map_or(0, |paged| paged.root().page_bytes()),
         false => 0,
     };
@@ -95,7 +95,7 @@ pub(crate) fn size_of(record: &Record) -> u64 {
 
 /// Version vector of a record; empty if it can't be read.
 pub(crate) fn clock_of(record: &Record) -> VersionVector {
-    if PagedObject::is_one(&record.value) {
+    if PagedObject::is_paged(&record.value) {
         let paged = PagedObject::decode(&record.value);
         return paged.map(|paged| paged.object().clock.clone()).unwrap_or_default();
     }

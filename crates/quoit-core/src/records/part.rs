@@ -48,7 +48,7 @@ impl Records {
                 Fetch::WouldBlock => return Ok(None),
                 Fetch::Found(record) => record,
             };
-            if !PagedObject::is_one(&record.value) {
+            if !PagedObject::is_paged(&record.value) {
                 return part_of_whole(at, path, &record).map(Some);
             }
             let Ok(paged) = PagedObject::decode(&record.value) else { break };
@@ -71,7 +71,7 @@ impl Records {
                 found = Ok(PartCopy::Missing);
                 return Ok(());
             };
-            if !PagedObject::is_one(&record.value) {
+            if !PagedObject::is_paged(&record.value) {
                 found = part_of_whole(at, path, &record);
                 return Ok(());
             }

@@ -27,12 +27,12 @@ impl Records {
         let mut is_paged = false;
         let applied = match shared {
             None => self.engine.update(at, before, access, &mut |stored, out| {
-                is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
+                is_paged = stored.is_some_and(|record| PagedObject::is_paged(record.value));
                 if is_paged { Decision::Keep } else { change(stored, out, None) }
             }),
             Some(value) => {
                 self.engine.update_large(at, before, access, &mut |stored, out, rest| {
-                    is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
+                    is_paged = stored.is_some_and(|record| PagedObject::is_paged(record.value));
                     if is_paged {
                         return Decision::Keep;
                     }

@@ -9,7 +9,7 @@ use quoit_model::data_type::{FieldName, StoredFormError};
 use quoit_store::engine::{Applied, Fetch, IoMode, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 
-/// A function that looks at a record in pages.
+/// A function that visits a record in pages.
 type PagedVisitor<'l, T> =
     dyn FnMut(&PagedObject, &mut dyn Pages<Error = PageFault>) -> Result<T, PageFault> + 'l;
 
@@ -108,17 +108,17 @@ impl Records {
     fn at_one_moment<T>(
         &self,
         at: &RecordAt<'_>,
-        look: &mut PagedVisitor<'_, T>,
+        visit: &mut PagedVisitor<'_, T>,
     ) -> Result<Option<T>, StoreError> {
         for _ in 0..ATTEMPT_COUNT {
             let Fetch::Found(record) = self.engine.get(at, IoMode::Wait)? else { return Ok(None) };
-            if !PagedObject::is_one(&record.value) {
+            if !PagedObject::is_paged(&record.value) {
                 return Ok(None);
             }
             let paged = PagedObject::decode(&record.value);
             let paged = paged.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
             let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), IoMode::Wait);
-            let seen = match look(&paged, &mut pages) {
+            let seen = match visit(&paged, &mut pages) {
                 Ok(seen) => seen,
                 Err(PageFault::Store(fault)) => return Err(fault),
                 Err(PageFault::Form(_)) => continue,
@@ -135,13 +135,13 @@ impl Records {
         self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             seen = None;
             let Some(root) = transaction.get(at)? else { return Ok(()) };
-            if !PagedObject::is_one(&root.value) {
+            if !PagedObject::is_paged(&root.value) {
                 return Ok(());
             }
             let paged = read_root(at, &root)?;
             let mut pages =
                 WrittenPages::new(&mut *transaction, at, paged.generation(), IoMode::Wait);
-            seen = Some(look(&paged, &mut pages).map_err(|fault| fault.interrupts(at))?);
+            seen = Some(visit(&paged, &mut pages).map_err(|fault| fault.interrupts(at))?);
             Ok(())
         })?;
         Ok(seen)

@@ -72,7 +72,7 @@ impl Records {
         let applied = self.engine.transact(at.partition, access, &mut |transaction| {
             is_large = false;
             let stored = transaction.get(at)?;
-            is_paged = stored.as_ref().is_some_and(|record| PagedObject::is_one(&record.value));
+            is_paged = stored.as_ref().is_some_and(|record| PagedObject::is_paged(&record.value));
             let Some(root) = stored.filter(|_| is_paged) else { return Ok(()) };
             let paged = read_root(at, &root)?;
             let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);

@@ -98,7 +98,7 @@ impl Records {
     /// Reads a record and decodes its root; `None` if it is not stored in pages.
     fn root_of(&self, at: &RecordAt<'_>) -> Result<Option<(Record, PagedObject)>, StoreError> {
         let Fetch::Found(root) = self.engine.get(at, IoMode::Wait)? else { return Ok(None) };
-        if !PagedObject::is_one(&root.value) {
+        if !PagedObject::is_paged(&root.value) {
             return Ok(None);
         }
         let paged = PagedObject::decode(&root.value);
@@ -166,7 +166,7 @@ impl Records {
         self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             last = None;
             let Some(root) = transaction.get(at)? else { return Ok(()) };
-            if !PagedObject::is_one(&root.value) {
+            if !PagedObject::is_paged(&root.value) {
                 return Ok(());
             }
             let paged = read_root(at, &root)?;
@@ -215,7 +215,7 @@ impl Records {
             if !is_gone {
                 return Ok(());
             }
-            if PagedObject::is_one(&stored.value) {
+            if PagedObject::is_paged(&stored.value) {
                 let paged = read_root(at, &stored)?;
                 let generation = paged.generation();
                 let mut pages = WrittenPages::new(&mut *transaction, at, generation, IoMode::Wait);

@@ -86,7 +86,7 @@ impl Records {
     ) -> Result<NeededPages, StoreError> {
         Ok(match self.engine.get(at, IoMode::Wait)? {
             Fetch::Found(stored) if stored.meta.digest == digest => NeededPages::Nothing,
-            Fetch::Found(stored) if PagedObject::is_one(&stored.value) => NeededPages::Ranges,
+            Fetch::Found(stored) if PagedObject::is_paged(&stored.value) => NeededPages::Ranges,
             Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => NeededPages::All,
         })
     }
@@ -249,7 +249,8 @@ impl Records {
         let mut outcome = Ok(RecordMeta::of(paged.object(), n_val_class));
         let applied = self.engine.transact(at.partition, IoMode::Wait, &mut |transaction| {
             let refused = || (around.refused)(&clock);
-            outcome = unite(transaction, &at, &paged, n_val_class, &refused, around.merged)?;
+            outcome =
+                merge_with_stored(transaction, &at, &paged, n_val_class, &refused, around.merged)?;
             Ok(())
         });
         match (applied, outcome) {
@@ -307,14 +308,14 @@ fn generation_of(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
 ) -> Result<Option<u64>, Interrupted> {
-    let stored = transaction.get(at)?.filter(|record| PagedObject::is_one(&record.value));
+    let stored = transaction.get(at)?.filter(|record| PagedObject::is_paged(&record.value));
     let paged = stored.map(|root| read_root(at, &root)).transpose()?;
     Ok(paged.map(|paged| paged.generation()))
 }
 
 /// Stores a staged record, merged with the stored one if there is one. Returns the metadata that was
 /// written, or the reason why nothing was.
-fn unite(
+fn merge_with_stored(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
     paged: &PagedObject,
@@ -332,7 +333,7 @@ fn unite(
     if stored.meta.digest == told.digest {
         return Ok(Err(StagedOutcome::Known));
     }
-    if PagedObject::is_one(&stored.value) {
+    if PagedObject::is_paged(&stored.value) {
         return Ok(Err(StagedOutcome::InPages));
     }
     let ours = decoded(at, &stored.value)?;

@@ -1,7 +1,7 @@
 //! The replica's side of an update of a data type: joins the delta that the coordinator made into its own
 //! copy ([`Records::join`](crate::records::Records::join)).
 
-use super::{ApplyOutcome, DecodedDelta, Joined, Replica, Replicated};
+use super::{ApplyOutcome, DecodedDelta, JoinOutcome, Replica, Replicated};
 use crate::error::RequestError;
 use quoit_store::engine::{IoMode, RecordAt};
 
@@ -12,10 +12,10 @@ impl Replica {
         at: &RecordAt<'_>,
         joining: &DecodedDelta,
         access: IoMode,
-    ) -> Result<Joined, RequestError> {
+    ) -> Result<JoinOutcome, RequestError> {
         let admitted = |object: &Replicated| self.admitted(at, object, access);
         let joined = self.local.records.join(at, joining, access, &admitted)?;
-        if matches!(joined, Joined::Done(ApplyOutcome::Written(..))) {
+        if matches!(joined, JoinOutcome::Done(ApplyOutcome::Written(..))) {
             self.note_written(at.partition, at.encoded);
         }
         Ok(joined)

@@ -15,7 +15,7 @@ mod reaped;
 mod written;
 mod written_object;
 
-pub(crate) use crate::records::{ApplyOutcome, DecodedDelta, Joined, Replicated, SentDelta};
+pub(crate) use crate::records::{ApplyOutcome, DecodedDelta, JoinOutcome, Replicated, SentDelta};
 pub(crate) use reaped::{Reaped, clock_of, written_over};
 pub(crate) use written_object::WrittenObject;
 

@@ -12,7 +12,7 @@ use crate::exchange::OtherClusterCopy;
 use crate::replica::ApplyOutcome;
 use crate::replica::SentDelta;
 use crate::replica::WrittenObject;
-use crate::replica::{DecodedDelta, Joined};
+use crate::replica::{DecodedDelta, JoinOutcome};
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stored::wait_if_blocked;
 use crate::topology::cost_us;
@@ -143,19 +143,19 @@ impl Replication {
         let before = self.local.records.head(at)?.map(|meta| meta.digest);
         let joined = wait_if_blocked(self.local.settings.blocking, |access| {
             Ok(match self.replica.join_copy(at, joining, access)? {
-                Joined::WouldBlock => None,
+                JoinOutcome::WouldBlock => None,
                 joined => Some(joined),
             })
         })?;
         match joined {
-            Joined::Done(ApplyOutcome::Written(ticket, _)) => {
+            JoinOutcome::Done(ApplyOutcome::Written(ticket, _)) => {
                 let after = self.local.records.head(at)?.map(|meta| meta.digest);
                 Ok(Some((OwnWrite::Logged(ticket), before != after)))
             }
-            Joined::Done(ApplyOutcome::Known | ApplyOutcome::Nothing) => {
+            JoinOutcome::Done(ApplyOutcome::Known | ApplyOutcome::Nothing) => {
                 Ok(Some((OwnWrite::Settled, false)))
             }
-            Joined::NeedsWhole | Joined::WouldBlock => Ok(None),
+            JoinOutcome::NeedsWhole | JoinOutcome::WouldBlock => Ok(None),
         }
     }
 

@@ -92,7 +92,7 @@ pub struct ClusterDigests {
 }
 
 /// A range of a partition, and the range of the question that it belongs to: its arc, and its index.
-struct Part {
+struct ComparedRange {
     partition: Partition,
     range: u64,
     arc: u16,
@@ -103,7 +103,7 @@ impl ClusterDigests {
     /// Takes a node's answer for these parts. False if the answer does not fit: it has a digest for each
     /// part, or none if the question is for records.
     #[expect(clippy::indexing_slicing, reason = "`digests` has one for each range of the question")]
-    fn take(&mut self, wants_records: bool, parts: &[Part], answer: DigestsRead) -> bool {
+    fn take(&mut self, wants_records: bool, parts: &[ComparedRange], answer: DigestsRead) -> bool {
         let digest_count = if wants_records { 0 } else { parts.len() };
         if answer.digests.len() != digest_count {
             return false;
@@ -141,14 +141,14 @@ impl Replication {
             digests: vec![0; if records { 0 } else { asked.len() }],
             ..ClusterDigests::default()
         };
-        let mut parts: BTreeMap<NodeId, Vec<Part>> = BTreeMap::new();
+        let mut parts: BTreeMap<NodeId, Vec<ComparedRange>> = BTreeMap::new();
         let width = ring / arc_count;
         for (place, ArcRange { arc, range }) in asked.iter().enumerate() {
             for number in arc * width..(arc + 1) * width {
                 let partition = Partition(number);
                 match self.answering_node(&state, partition) {
                     Some(node) => {
-                        let part = Part { partition, range: *range, arc: *arc, place };
+                        let part = ComparedRange { partition, range: *range, arc: *arc, place };
                         parts.entry(node).or_default().push(part);
                     }
                     None => _ = told.missing.insert(*arc),
@@ -174,11 +174,11 @@ impl Replication {
         self: &Arc<Self>,
         state: &State,
         question: ClusterQuestion<'_>,
-        parts: &BTreeMap<NodeId, Vec<Part>>,
+        parts: &BTreeMap<NodeId, Vec<ComparedRange>>,
         told: &mut ClusterDigests,
     ) -> Result<(), RequestError> {
         let mut replies = Replies::new();
-        let nodes: Vec<(&NodeId, &Vec<Part>)> = parts.iter().collect();
+        let nodes: Vec<(&NodeId, &Vec<ComparedRange>)> = parts.iter().collect();
         let mut own = None;
         let mut unanswered: BTreeSet<u16> = BTreeSet::new();
         for ((node, of_node), tag) in nodes.iter().zip(0_u16..) {
@@ -197,7 +197,7 @@ impl Replication {
         if let Some((tag, ask)) = own {
             let replication = Arc::clone(self);
             let read = move || Ok(replication.told_digests(&ask));
-            match self.local.settings.blocking.behind(read).await? {
+            match self.local.settings.blocking.at_low_priority(read).await? {
                 Ok(answer) => answers.push((tag, answer)),
                 Err(Refusal::Storage(fault)) => return Err(fault),
                 Err(_) => _ = unanswered.insert(tag),
@@ -235,7 +235,7 @@ impl Replication {
             };
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
-            match blocking.behind(move || Ok(self.told_digests(&asked))).await {
+            match blocking.at_low_priority(move || Ok(self.told_digests(&asked))).await {
                 Ok(Ok(told)) => reply.send(&told, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
@@ -372,7 +372,11 @@ fn compared(told: RecordDigest) -> ComparedRecord {
     }
 }
 
-fn asked_of_node(state: &State, question: ClusterQuestion<'_>, parts: &[Part]) -> ReadDigests {
+fn asked_of_node(
+    state: &State,
+    question: ClusterQuestion<'_>,
+    parts: &[ComparedRange],
+) -> ReadDigests {
     ReadDigests {
         layout_version: state.layouts().newest().version(),
         hour_min: question.hour_min,
@@ -396,8 +400,8 @@ fn stale_refusal(state: &State, node: NodeId, queue: &str) -> RequestError {
 mod tests {
     use super::*;
 
-    fn part(place: usize) -> Part {
-        Part { partition: Partition(3), range: HashRange::ALL.number(), arc: 0, place }
+    fn part(place: usize) -> ComparedRange {
+        ComparedRange { partition: Partition(3), range: HashRange::ALL.number(), arc: 0, place }
     }
 
     fn answer(digests: &[u64]) -> DigestsRead {

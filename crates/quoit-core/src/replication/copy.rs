@@ -82,7 +82,7 @@ impl Replication {
             .transfers
             .page(partition, Identity(from), self.local.settings.page_records_max.0)
             .await?;
-        if page.damage == HealOutcome::Open {
+        if page.heal_outcome == HealOutcome::Unfinished {
             return Err(TransferError::Damaged { partition }.into());
         }
         let mut copied = CopiedPage { records: Vec::new(), next: page.next.map(|next| next.0) };
@@ -132,7 +132,7 @@ impl Replication {
         let byte_count = records.iter().map(|record| record.object.len() as u64).sum();
         let replication = Arc::clone(self);
         let sort = move || Ok(replication.sorted_by_node(&records));
-        let by_node = self.local.settings.blocking.behind(sort).await??;
+        let by_node = self.local.settings.blocking.at_low_priority(sort).await??;
         let own = self.local.state().node_id();
         let mut tasks = JoinSet::new();
         for (node, deliveries) in by_node {
@@ -222,7 +222,7 @@ impl Replication {
             }
             Ok(last)
         };
-        let ticket = self.local.settings.blocking.behind(take).await?;
+        let ticket = self.local.settings.blocking.at_low_priority(take).await?;
         match ticket {
             Some(ticket) => self.local.synced(ticket).await,
             None => Ok(()),

@@ -48,11 +48,12 @@ impl HotKeys {
 
     /// Counts a request of a key.
     pub(super) fn count(&mut self, now_us: u64, key: &[u8]) {
-        self.turn(now_us);
+        self.begin_window_if_over(now_us);
         self.now.count(key, self.count_max);
     }
 
-    fn turn(&mut self, now_us: u64) {
+    /// Begins a new window if the present one is over.
+    fn begin_window_if_over(&mut self, now_us: u64) {
         let began_us = *self.began_us.get_or_insert(now_us);
         let age_us = now_us.saturating_sub(began_us);
         if age_us >= self.window_us {
@@ -64,7 +65,7 @@ impl HotKeys {
 
     /// The hottest keys, hottest first.
     pub(super) fn hottest(&mut self, now_us: u64) -> Vec<HotKey> {
-        self.turn(now_us);
+        self.begin_window_if_over(now_us);
         let before_us = if self.before.total > 0 { self.window_us } else { 0 };
         let span_us = now_us.saturating_sub(self.began_us.unwrap_or(now_us)) + before_us;
         let total = self.now.total + self.before.total;

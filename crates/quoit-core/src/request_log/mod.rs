@@ -212,8 +212,8 @@ impl RequestLog {
         let named = || Bytes::copy_from_slice(&key);
         if is_sampled {
             self.hot.lock().count(now_us, &key);
-            self.slow.turn(now_us);
-            self.large.turn(now_us);
+            self.slow.begin_window_if_over(now_us);
+            self.large.begin_window_if_over(now_us);
             let is_get = request.kind == RequestKind::Get;
             if is_get && !request.failed && !is_large && request.size_bytes > 0 {
                 // A read shows the present size of an object that may have been listed as large before. A

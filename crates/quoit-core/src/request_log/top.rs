@@ -11,7 +11,7 @@ pub(super) struct TopWindow<T> {
     length: Duration,
     /// Lowest rank that is admitted now.
     floor: AtomicU64,
-    kept: Mutex<Kept<T>>,
+    kept: Mutex<TopItems<T>>,
 }
 
 /// An item with its rank.
@@ -21,14 +21,14 @@ pub(super) struct Ranked<T> {
     pub(super) item: T,
 }
 
-struct Kept<T> {
+/// The items of the present window and of the one before it, highest rank first.
+struct TopItems<T> {
     began_us: Option<u64>,
-    /// Items, highest rank first.
     now: Vec<Ranked<T>>,
     before: Vec<Ranked<T>>,
 }
 
-impl<T> Kept<T> {
+impl<T> TopItems<T> {
     fn drop_if(&mut self, is_dropped: impl Fn(&T) -> bool) {
         for items in [&mut self.now, &mut self.before] {
             items.retain(|ranked| !is_dropped(&ranked.item));
@@ -44,7 +44,7 @@ impl<T: Clone> TopWindow<T> {
             rank_min,
             length,
             floor: AtomicU64::new(floor),
-            kept: Mutex::new(Kept { began_us: None, now: Vec::new(), before: Vec::new() }),
+            kept: Mutex::new(TopItems { began_us: None, now: Vec::new(), before: Vec::new() }),
         }
     }
 
@@ -54,11 +54,11 @@ impl<T: Clone> TopWindow<T> {
     }
 
     /// Begins a new window if the present one is over.
-    pub(super) fn turn(&self, now_us: u64) {
+    pub(super) fn begin_window_if_over(&self, now_us: u64) {
         self.turned(&mut self.kept.lock(), now_us);
     }
 
-    fn turned(&self, kept: &mut Kept<T>, now_us: u64) {
+    fn turned(&self, kept: &mut TopItems<T>, now_us: u64) {
         let began_us = *kept.began_us.get_or_insert(now_us);
         let age = Duration::from_micros(now_us.saturating_sub(began_us));
         if age < self.length || self.count_max == 0 {

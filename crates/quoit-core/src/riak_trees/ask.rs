@@ -46,19 +46,19 @@ pub struct TreeClock {
 
 /// A question about a tree, which each node answers for some partitions.
 trait Question {
-    type Told: Message + Default;
+    type Answer: Message + Default;
     const METHOD: u16;
-    type Ask: Message;
+    type Request: Message;
 
-    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> Self::Ask;
+    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> Self::Request;
 
     async fn ask_here(
         trees: &Arc<RiakTrees>,
-        ask: Self::Ask,
-    ) -> Result<Option<Self::Told>, RequestError>;
+        ask: Self::Request,
+    ) -> Result<Option<Self::Answer>, RequestError>;
 
     /// Partitions that an answer leaves out.
-    fn left(told: &Self::Told) -> PartitionSet;
+    fn left(told: &Self::Answer) -> PartitionSet;
 }
 
 /// Reason why a node gave no answer.
@@ -163,7 +163,7 @@ impl RiakTrees {
         self: &Arc<Self>,
         n_val: u32,
         question: &Q,
-    ) -> Result<Vec<Q::Told>, RequestError> {
+    ) -> Result<Vec<Q::Answer>, RequestError> {
         let replicas = ReplicaCount::all_filled(n_val);
         let mut topology = self.local.settled_topology(None).await;
         let mut left = PartitionSet::all(self.local.ring_size().get());
@@ -201,7 +201,7 @@ impl RiakTrees {
         topology: &Arc<Topology>,
         share: &NodeShare,
         question: &Q,
-    ) -> Result<Q::Told, NoAnswer> {
+    ) -> Result<Q::Answer, NoAnswer> {
         let ask = question.ask(&share.partitions, topology.layout_version());
         let node = topology.node(share.node);
         let peer = match &node.connection {
@@ -214,7 +214,7 @@ impl RiakTrees {
         };
         let called = call_while_up(&peer, Q::METHOD, &ask, b"", Lane::Large, PART_TIMEOUT).await;
         match called {
-            Ok(reply) => Q::Told::decode(reply.header)
+            Ok(reply) => Q::Answer::decode(reply.header)
                 .map_err(|fault| NoAnswer::Node(RequestError::Remote(fault.to_string()))),
             Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => Err(NoAnswer::Stale),
             Err(fault) => Err(NoAnswer::Node(RequestError::Remote(fault.to_string()))),
@@ -233,8 +233,8 @@ struct TreeQuestion {
 }
 
 impl Question for TreeQuestion {
-    type Told = TreePart;
-    type Ask = ReadTree;
+    type Answer = TreePart;
+    type Request = ReadTree;
     const METHOD: u16 = METHOD_ASK_TREE;
 
     fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> ReadTree {
@@ -262,8 +262,8 @@ struct ClocksQuestion {
 }
 
 impl Question for ClocksQuestion {
-    type Told = TreeClocks;
-    type Ask = ReadTreeClocks;
+    type Answer = TreeClocks;
+    type Request = ReadTreeClocks;
     const METHOD: u16 = METHOD_ASK_TREE_CLOCKS;
 
     fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> ReadTreeClocks {

@@ -38,7 +38,7 @@ impl RiakTrees {
                         false => trees.retire_part(&mut part, name),
                     }
                 };
-                if let Err(fault) = self.local.settings.blocking.behind(refreshed).await {
+                if let Err(fault) = self.local.settings.blocking.at_low_priority(refreshed).await {
                     let partition = name.partition.0;
                     tracing::warn!(%fault, partition, "a tree for Riak could not be brought up to date");
                 }
@@ -88,7 +88,7 @@ impl RiakTrees {
                 },
             })
         };
-        let told = self.local.settings.blocking.behind(make).await?;
+        let told = self.local.settings.blocking.at_low_priority(make).await?;
         Ok(self.local.if_still_live(told, layout_version))
     }
 
@@ -109,7 +109,7 @@ impl RiakTrees {
         }
         let (trees, layout_version) = (Arc::clone(self), ask.layout_version);
         let read = move || trees.read_tree_clocks(&ask, &partitions);
-        let told = self.local.settings.blocking.behind(read).await?;
+        let told = self.local.settings.blocking.at_low_priority(read).await?;
         Ok(self.local.if_still_live(told, layout_version))
     }
 

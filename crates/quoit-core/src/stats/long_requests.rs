@@ -51,7 +51,7 @@ impl LongRequestCounts {
     }
 }
 
-/// A request under way, until this is dropped.
+/// Counts a request as under way until this is dropped.
 pub(crate) struct LongRequestGuard {
     stats: Arc<Stats>,
     kind: LongRequest,

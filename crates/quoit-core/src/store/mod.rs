@@ -164,9 +164,9 @@ impl ReplicatedStore {
     /// Sets the function that measures the disk of the data. Later calls have no effect.
     pub fn set_disk_space_probe(
         &self,
-        ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
+        probe: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
     ) {
-        self.local.set_disk_space_probe(ask);
+        self.local.set_disk_space_probe(probe);
     }
 
     /// Free and total bytes of the disk that holds the data; `None` if they are not known. Costs a system

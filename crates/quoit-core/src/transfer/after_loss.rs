@@ -11,7 +11,7 @@ use super::copies::NewCopy;
 use super::damage::HealOutcome;
 use super::strays::next_count;
 use crate::delivery::hand::TransferError;
-use crate::delivery::progress::{Kind, ProgressReport};
+use crate::delivery::progress::{ProgressReport, TransferKind};
 use crate::exchange::{CommonClasses, ComparedClasses};
 use crate::placement::{PlacedKey, n_val_of, primaries};
 use bytes::Bytes;
@@ -43,7 +43,7 @@ impl Transfers {
         peer: &Peer,
     ) -> Result<bool, TransferError> {
         let Some(compared) = self.comparable_classes(copy) else { return Ok(false) };
-        let report = self.delivery.begin(copy.partition, Kind::Ownership, Some(copy.to));
+        let report = self.delivery.begin(copy.partition, TransferKind::Ownership, Some(copy.to));
         for _ in 0..ROUND_COUNT {
             let tags = match self
                 .anti_entropy
@@ -120,13 +120,13 @@ impl Transfers {
     ) -> Result<Vec<(Bytes, Record)>, TransferError> {
         let (transfers, these) = (Arc::clone(self), tags.clone());
         let read = move || Ok(transfers.local.records.tagged(partition, &these)?);
-        let mut records = self.local.settings.blocking.behind(read).await?;
+        let mut records = self.local.settings.blocking.at_low_priority(read).await?;
         let tag_of =
             |key: &Bytes| PlacedKey::new(key, partition).ok().map(|at| Tag::of(at.at().identity));
         let found: BTreeSet<Tag> = records.iter().filter_map(|(key, _)| tag_of(key)).collect();
         for tag in tags.into_iter().filter(|tag| !found.contains(tag)) {
             let page = self.page(partition, tag.identity_min(), 1).await?;
-            if page.damage == HealOutcome::Open {
+            if page.heal_outcome == HealOutcome::Unfinished {
                 return Err(TransferError::Damaged { partition });
             }
             let healed = page.records.into_iter().filter(|(key, _)| tag_of(key) == Some(tag));
@@ -148,7 +148,7 @@ impl Transfers {
             let count = self.local.settings.page_records_max.0;
             let fold =
                 move || Ok(transfers.local.engine.fold(copy.partition, identity, count, true)?);
-            let page = self.local.settings.blocking.behind(fold).await?;
+            let page = self.local.settings.blocking.at_low_priority(fold).await?;
             from = page.next;
             self.hand_to_primary(copy, peer, &page.entries, report).await?;
         }

@@ -21,7 +21,7 @@ use super::damage::HealOutcome;
 use super::sources::{replaces_lost, sources, sources_after_loss};
 use super::strays::is_there;
 use crate::delivery::hand::{ANSWER_TIMEOUT, TransferError};
-use crate::delivery::progress::Kind;
+use crate::delivery::progress::TransferKind;
 use crate::placement::n_vals;
 use crate::placement::primaries;
 use crate::refusal::refuse;
@@ -133,13 +133,13 @@ impl Transfers {
         copy: NewCopy,
         peer: &Peer,
     ) -> Result<(), TransferError> {
-        let report = self.delivery.begin(copy.partition, Kind::Ownership, Some(copy.to));
+        let report = self.delivery.begin(copy.partition, TransferKind::Ownership, Some(copy.to));
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(copy.partition, identity, count).await?;
-            if page.damage == HealOutcome::Open {
+            if page.heal_outcome == HealOutcome::Unfinished {
                 return Err(TransferError::Damaged { partition: copy.partition });
             }
             count = page.next_count(page_records_max);
@@ -164,7 +164,7 @@ impl Transfers {
             let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
             let read =
                 move || Ok(transfers.replica.reap_records.page(partition, identity, count)?);
-            let (records, next) = self.local.settings.blocking.behind(read).await?;
+            let (records, next) = self.local.settings.blocking.at_low_priority(read).await?;
             from = next;
             if !records.is_empty() {
                 self.delivery.hand_reap_records(peer, records).await?;

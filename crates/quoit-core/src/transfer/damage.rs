@@ -18,9 +18,9 @@ pub(crate) enum HealOutcome {
     /// There were none, or all are healed.
     Healed,
     /// All other replicas answered, and some of the records are on no other replica.
-    Nowhere,
+    NoOtherCopy,
     /// Some of the records are not healed, and not all other replicas could be asked.
-    Open,
+    Unfinished,
 }
 
 impl Transfers {
@@ -47,8 +47,8 @@ impl Transfers {
         );
         match (tags.is_empty(), all_answered) {
             (true, _) => HealOutcome::Healed,
-            (false, true) => HealOutcome::Nowhere,
-            (false, false) => HealOutcome::Open,
+            (false, true) => HealOutcome::NoOtherCopy,
+            (false, false) => HealOutcome::Unfinished,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::Transfers;
 use super::copies::REAPED_PER_RECORD;
 use super::damage::HealOutcome;
 use crate::delivery::hand::TransferError;
-use crate::delivery::progress::Kind;
+use crate::delivery::progress::TransferKind;
 use crate::placement::primaries;
 use crate::reap_records::ReapRecord;
 use bytes::Bytes;
@@ -94,7 +94,7 @@ impl Transfers {
         if self.fills.lock().n_val_raised_at < n_val_raised_at {
             let (transfers, raised) = (Arc::clone(self), Arc::clone(state));
             let has_some = move || Ok(transfers.has_some_of_raised(&raised)?);
-            match self.local.settings.blocking.behind(has_some).await {
+            match self.local.settings.blocking.at_low_priority(has_some).await {
                 Ok(has_some) => {
                     let all = state.layouts().newest().partitions();
                     let left = all.filter(|_| has_some).collect();
@@ -146,7 +146,7 @@ impl Transfers {
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
-            if page.damage == HealOutcome::Open {
+            if page.heal_outcome == HealOutcome::Unfinished {
                 return Err(TransferError::Damaged { partition });
             }
             count = page.next_count(page_records_max);
@@ -159,7 +159,7 @@ impl Transfers {
             }
             for (node, records) in by_node {
                 let peer = self.added_peer(node)?;
-                let begin = || self.delivery.begin(partition, Kind::Ownership, None);
+                let begin = || self.delivery.begin(partition, TransferKind::Ownership, None);
                 let report = report.get_or_insert_with(begin);
                 let handed = self.delivery.hand(&peer, partition, &records, Vec::new()).await?;
                 report.handed(handed);
@@ -170,7 +170,7 @@ impl Transfers {
                     transfers.delivery.refile(partition, key, record.meta.n_val_class)
                 })
             };
-            self.local.settings.blocking.behind(move || Ok(refile()?)).await?;
+            self.local.settings.blocking.at_low_priority(move || Ok(refile()?)).await?;
             self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
@@ -197,7 +197,7 @@ impl Transfers {
             let count = self.local.settings.page_records_max.0 * REAPED_PER_RECORD;
             let read =
                 move || Ok(transfers.replica.reap_records.page(partition, identity, count)?);
-            let (records, next) = self.local.settings.blocking.behind(read).await?;
+            let (records, next) = self.local.settings.blocking.at_low_priority(read).await?;
             from = next;
             let state = self.local.state();
             let mut by_node: BTreeMap<NodeId, Vec<ReapRecord>> = BTreeMap::new();

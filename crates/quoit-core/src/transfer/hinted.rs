@@ -14,7 +14,7 @@ use super::Transfers;
 use super::damage::HealOutcome;
 use super::strays::PAGE_BYTES;
 use crate::delivery::hand::TransferError;
-use crate::delivery::progress::{Kind, ProgressReport};
+use crate::delivery::progress::{ProgressReport, TransferKind};
 use crate::placement::{PlacedKey, n_val_of, primaries};
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};
@@ -73,7 +73,7 @@ impl Transfers {
                 taken.iter().all(|(other, _)| *other == partition),
                 "references that are taken together are of one partition"
             );
-            let report = self.delivery.begin(partition, Kind::Hints, Some(to));
+            let report = self.delivery.begin(partition, TransferKind::Hints, Some(to));
             let identities = taken.iter().map(|(_, identity)| *identity).collect();
             match self.deliver_records(&peer, partition, identities, &report).await {
                 Ok(unread) => {
@@ -157,7 +157,7 @@ impl Transfers {
                 Ok((records, damaged, left))
             };
             let (records, damaged);
-            (records, damaged, left) = self.local.settings.blocking.behind(read).await?;
+            (records, damaged, left) = self.local.settings.blocking.at_low_priority(read).await?;
             self.deliver_to_primaries(peer, partition, &records, report).await?;
             // A healed record is delivered by the next try, since its reference stays open.
             if !damaged.is_empty() {
@@ -175,13 +175,13 @@ impl Transfers {
         peer: &Peer,
         partition: Partition,
     ) -> Result<(), TransferError> {
-        let report = self.delivery.begin(partition, Kind::Hints, Some(peer.node_id()));
+        let report = self.delivery.begin(partition, TransferKind::Hints, Some(peer.node_id()));
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
-            if page.damage == HealOutcome::Open {
+            if page.heal_outcome == HealOutcome::Unfinished {
                 return Err(TransferError::Damaged { partition });
             }
             count = page.next_count(page_records_max);

@@ -3,20 +3,21 @@
 //! A node sends records for these reasons, in this order of urgency:
 //!
 //! 1. It becomes a primary of a partition, and the other primaries may lack what it stored before
-//!    ([`Job::Share`]).
+//!    ([`TransferTask::Share`]).
 //! 2. A new primary needs a complete copy of a partition, because the layout changed or because the node
-//!    lost records ([`Job::Copy`]).
-//! 3. A bucket got a higher `n_val`, and the added primaries lack its older records ([`Job::Fill`]).
-//! 4. A primary missed writes, of which this node keeps hints ([`Job::Hints`]).
-//! 5. This node holds strays: records of which it is not a primary in any live layout ([`Job::Strays`]).
+//!    lost records ([`TransferTask::Copy`]).
+//! 3. A bucket got a higher `n_val`, and the added primaries lack its older records ([`TransferTask::Fill`]).
+//! 4. A primary missed writes, of which this node keeps hints ([`TransferTask::Hints`]).
+//! 5. This node holds strays: records of which it is not a primary in any live layout
+//!    ([`TransferTask::Strays`]).
 //!
 //! All five use [`crate::delivery`]: the sender offers a page of records by name and digest, and delivers
 //! those that the receiver lacks. The receiver has all of them on its disk when it has answered. The
 //! sender removes a stray, or counts a hint or a copy as done, only after these answers. So a failed or
-//! interrupted job loses nothing: a later round runs it again, and records that were delivered before are
+//! interrupted task loses nothing: a later round runs it again, and records that were delivered before are
 //! offered again but not sent.
 //!
-//! Jobs run in rounds, at most `transfer_limit` of them at a time. `docs/design/transfers.md` explains
+//! Tasks run in rounds, at most `transfer_limit` of them at a time. `docs/design/transfers.md` explains
 //! why no change of layout loses an acknowledged write or lets a read miss one.
 
 mod after_loss;
@@ -63,7 +64,7 @@ const ROUND_PAUSE: Duration = Duration::from_millis(100);
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The transfers of a node: decides which records this node has to send to which other nodes, and runs
-/// the jobs that send them. Also reports to the control plane which of the node's own copies are
+/// the tasks that send them. Also reports to the control plane which of the node's own copies are
 /// complete.
 pub struct Transfers {
     local: Arc<LocalNode>,
@@ -92,9 +93,9 @@ impl Transfers {
     }
 }
 
-/// A unit of work of a round. Jobs of a round start in the order of [`Transfers::jobs`].
+/// A unit of work of a round. Tasks of a round start in the order of [`Transfers::tasks`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Job {
+enum TransferTask {
     /// Hand this node's records of a partition to one of its new primaries.
     Copy(NewCopy),
     /// Hand what this node already has in a partition that is newly its own to the partition's other
@@ -136,11 +137,11 @@ impl Transfers {
         tokio::join!(biased; self.run_rounds(), self.run_reports(), delivery);
     }
 
-    /// Runs rounds of jobs. Jobs that take longer than a round continue beside the next ones.
+    /// Runs rounds of tasks. Tasks that take longer than a round continue beside the next ones.
     async fn run_rounds(self: &Arc<Self>) {
         let mut news = self.local.control.watch();
         let mut running = JoinSet::new();
-        let mut running_jobs = BTreeSet::new();
+        let mut running_tasks = BTreeSet::new();
         loop {
             news.mark_unchanged();
             let state = self.local.state();
@@ -153,22 +154,22 @@ impl Transfers {
                 .control
                 .set_drained_by_layout(settled.map_or(0, |layouts| layouts.newest().version()));
             let fills = self.fills(&state).await;
-            let mut jobs = self.jobs(&state, fills);
-            jobs.retain(|job| !running_jobs.contains(job));
-            let mut jobs = jobs.into_iter();
+            let mut tasks = self.tasks(&state, fills);
+            tasks.retain(|task| !running_tasks.contains(task));
+            let mut tasks = tasks.into_iter();
             let round_end = Instant::now() + ROUND_INTERVAL;
             loop {
                 while self.may_begin(running.len()) {
-                    let Some(job) = jobs.next() else { break };
+                    let Some(task) = tasks.next() else { break };
                     let transfers = Arc::clone(self);
-                    let is_new = running_jobs.insert(job);
-                    debug_assert!(is_new, "a job runs once at a time");
-                    running.spawn(async move { transfers.run_job(job).await });
+                    let is_new = running_tasks.insert(task);
+                    debug_assert!(is_new, "a task runs once at a time");
+                    running.spawn(async move { transfers.run_task(task).await });
                 }
                 tokio::select! {
                     biased;
                     Some(done) = running.join_next() => match done {
-                        Ok(job) => _ = running_jobs.remove(&job),
+                        Ok(task) => _ = running_tasks.remove(&task),
                         Err(fault) => std::panic::resume_unwind(fault.into_panic()),
                     },
                     _ = news.changed() => break,
@@ -179,7 +180,7 @@ impl Transfers {
         }
     }
 
-    /// True if one more job may start beside those that run.
+    /// True if one more task may start beside those that run.
     fn may_begin(&self, running_count: usize) -> bool {
         let limits = self.limits();
         limits.outbound && running_count < limits.partition_count_max as usize
@@ -206,30 +207,30 @@ impl Transfers {
         }
     }
 
-    /// Returns the jobs that could run now, the most urgent first.
-    fn jobs(&self, state: &State, fills: Vec<Partition>) -> Vec<Job> {
-        let shares = self.copies_to_share(state).into_iter().map(Job::Share);
-        let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);
-        let fills = fills.into_iter().map(Job::Fill);
-        let hints = self.hint_targets(state).into_iter().map(Job::Hints);
-        let strays = self.stray_jobs().into_iter().map(Job::Strays);
+    /// Returns the tasks that could run now, the most urgent first.
+    fn tasks(&self, state: &State, fills: Vec<Partition>) -> Vec<TransferTask> {
+        let shares = self.copies_to_share(state).into_iter().map(TransferTask::Share);
+        let copies = self.copies_to_hand(state).into_iter().map(TransferTask::Copy);
+        let fills = fills.into_iter().map(TransferTask::Fill);
+        let hints = self.hint_targets(state).into_iter().map(TransferTask::Hints);
+        let strays = self.stray_tasks().into_iter().map(TransferTask::Strays);
         shares.chain(copies).chain(fills).chain(hints).chain(strays).collect()
     }
 
-    /// Runs a job, and returns it when it is done or has failed. A failed job is part of a later round
+    /// Runs a task, and returns it when it is done or has failed. A failed task is part of a later round
     /// again.
-    async fn run_job(self: Arc<Self>, job: Job) -> Job {
-        let done: Result<(), TransferError> = match job {
-            Job::Copy(copy) => self.hand_copy(copy).await,
-            Job::Share(copy) => self.share_copy(copy).await,
-            Job::Fill(partition) => self.fill(partition).await,
-            Job::Hints(to) => self.deliver_hints(to).await,
-            Job::Strays(partition) => self.look_for_strays(partition).await,
+    async fn run_task(self: Arc<Self>, task: TransferTask) -> TransferTask {
+        let done: Result<(), TransferError> = match task {
+            TransferTask::Copy(copy) => self.hand_copy(copy).await,
+            TransferTask::Share(copy) => self.share_copy(copy).await,
+            TransferTask::Fill(partition) => self.fill(partition).await,
+            TransferTask::Hints(to) => self.deliver_hints(to).await,
+            TransferTask::Strays(partition) => self.look_for_strays(partition).await,
         };
         if let Err(fault) = done {
-            tracing::debug!(?job, %fault, "a transfer is put off");
+            tracing::debug!(job = ?task, %fault, "a transfer is put off");
         }
-        job
+        task
     }
 
     /// Walks through a suspected partition for strays, and notes the result.
@@ -271,7 +272,7 @@ impl Transfers {
     }
 
     /// Returns the suspected partitions of which some strays may be handed over now.
-    fn stray_jobs(&self) -> Vec<Partition> {
+    fn stray_tasks(&self) -> Vec<Partition> {
         self.delivery.suspects.lock().ready(|node| self.local.reachable(node).is_some())
     }
 }

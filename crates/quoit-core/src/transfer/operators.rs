@@ -3,7 +3,7 @@
 
 use super::Transfers;
 use crate::delivery::limits::LimitChange;
-use crate::delivery::progress::{ActiveTransfer, Kind, TransferStats, WaitingHints};
+use crate::delivery::progress::{ActiveTransfer, TransferKind, TransferStats, WaitingHints};
 use crate::refusal::refuse;
 use crate::settings::TransferLimits;
 use bytes::Bytes;
@@ -146,7 +146,7 @@ fn report(told: &NodeTransfers) -> TransferReport {
     let active = told.stats.active.iter().map(|each| wire::ActiveTransfer {
         partition: u32::from(each.partition.0),
         to: each.to.map_or_else(Bytes::new, |to| Bytes::copy_from_slice(&to.0)),
-        is_hinted: each.kind == Kind::Hints,
+        is_hinted: each.kind == TransferKind::Hints,
         record_count: each.record_count,
         byte_count: each.byte_count,
         fraction: each.fraction,
@@ -179,9 +179,9 @@ fn read_report(report: TransferReport) -> NodeTransfers {
         ActiveTransfer {
             partition: Partition(u16::try_from(each.partition).unwrap_or(u16::MAX)),
             kind: match to {
-                Some(_) if each.is_hinted => Kind::Hints,
-                Some(_) => Kind::Ownership,
-                None => Kind::Strays,
+                Some(_) if each.is_hinted => TransferKind::Hints,
+                Some(_) => TransferKind::Ownership,
+                None => TransferKind::Strays,
             },
             to,
             record_count: each.record_count,
@@ -227,7 +227,7 @@ mod tests {
     fn a_report_arrives_as_it_was_sent() {
         let active = |to: Option<NodeId>| ActiveTransfer {
             partition: Partition(3),
-            kind: if to.is_some() { Kind::Ownership } else { Kind::Strays },
+            kind: if to.is_some() { TransferKind::Ownership } else { TransferKind::Strays },
             to,
             record_count: 4,
             byte_count: 5,

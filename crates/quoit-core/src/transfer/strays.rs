@@ -20,7 +20,7 @@
 use super::Transfers;
 use super::damage::HealOutcome;
 use crate::delivery::hand::TransferError;
-use crate::delivery::progress::{Kind, ProgressReport};
+use crate::delivery::progress::{ProgressReport, TransferKind};
 use crate::error::RequestError;
 use crate::placement::PlacedKey;
 use crate::placement::{n_val_of, primaries};
@@ -46,7 +46,7 @@ pub(crate) struct Page {
     pub(crate) next: Option<Identity>,
     /// Outcome of healing the damaged records of this stretch. Records that stay damaged are not in
     /// `records`.
-    pub(crate) damage: HealOutcome,
+    pub(crate) heal_outcome: HealOutcome,
     /// Time that reading the page took. The walk rests in proportion to it (as transfers yield to
     /// requests) only after the records are handed over: records that wait are likely to be written again
     /// meanwhile.
@@ -97,14 +97,16 @@ impl Transfers {
             // A damaged record that no other node has is lost, and must not hold up a new primary. It
             // does hold up a walk for strays: this node has the only copy, and may still be able to read
             // it later.
-            if page.damage == HealOutcome::Open || page.damage == HealOutcome::Nowhere && !shares {
+            if page.heal_outcome == HealOutcome::Unfinished
+                || page.heal_outcome == HealOutcome::NoOtherCopy && !shares
+            {
                 walked = WalkResult::Unfinished;
             }
             if destinations
                 .iter()
                 .any(|home| matches!(home, Destination::At { nodes, .. } if !nodes.is_empty()))
             {
-                let begin = || self.delivery.begin(partition, Kind::Strays, None);
+                let begin = || self.delivery.begin(partition, TransferKind::Strays, None);
                 let report = report.get_or_insert_with(begin);
                 if !self.hand_page(partition, &page.records, &destinations, report).await? {
                     walked = WalkResult::Unfinished;
@@ -151,7 +153,7 @@ impl Transfers {
         }
         let transfers = Arc::clone(self);
         let remove = move || transfers.remove_strays(partition, &leaving);
-        Ok(self.local.settings.blocking.behind(remove).await?)
+        Ok(self.local.settings.blocking.at_low_priority(remove).await?)
     }
 
     /// Returns the clocks of records, to be sent with their offer. The receiver then declines records
@@ -168,7 +170,7 @@ impl Transfers {
                 .map(|(key, record)| transfers.delivery.offered_clock(key, record))
                 .collect())
         };
-        Ok(self.local.settings.blocking.behind(clocks).await?)
+        Ok(self.local.settings.blocking.at_low_priority(clocks).await?)
     }
 
     /// Removes records that have not changed since they were handed over, unless this node has become a
@@ -214,14 +216,14 @@ impl Transfers {
         let count = self.delivery.yielding.stride(count);
         let fold = move || Ok(transfers.local.records.fold(partition, from, count)?);
         let began = Instant::now();
-        let mut page = self.local.settings.blocking.behind(fold.clone()).await?;
-        let mut damage = HealOutcome::Healed;
+        let mut page = self.local.settings.blocking.at_low_priority(fold.clone()).await?;
+        let mut heal_outcome = HealOutcome::Healed;
         if !page.damaged.is_empty() && !planted!(PassesOverDamage) {
-            damage = self.heal_walked(partition, page.damaged).await;
+            heal_outcome = self.heal_walked(partition, page.damaged).await;
             // Read again, with the healed records.
-            page = self.local.settings.blocking.behind(fold).await?;
+            page = self.local.settings.blocking.at_low_priority(fold).await?;
         }
-        Ok(Page { records: page.entries, next: page.next, damage, read_for: began.elapsed() })
+        Ok(Page { records: page.entries, next: page.next, heal_outcome, read_for: began.elapsed() })
     }
 
     fn destinations(

@@ -86,8 +86,8 @@ pub enum ObjectError {
 }
 
 impl From<Truncated> for ObjectError {
-    fn from(cut_off: Truncated) -> Self {
-        Self::Truncated { at: cut_off.at }
+    fn from(truncated: Truncated) -> Self {
+        Self::Truncated { at: truncated.at }
     }
 }
 

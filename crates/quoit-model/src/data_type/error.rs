@@ -33,7 +33,7 @@ pub enum StoredFormError {
 }
 
 impl From<Truncated> for StoredFormError {
-    fn from(cut_off: Truncated) -> Self {
-        Self::Truncated { at: cut_off.at }
+    fn from(truncated: Truncated) -> Self {
+        Self::Truncated { at: truncated.at }
     }
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 const I128_BYTES: usize = 16;
 
 impl From<Truncated> for EtfError {
-    fn from(cut_off: Truncated) -> Self {
-        Self::Truncated { at: cut_off.at }
+    fn from(truncated: Truncated) -> Self {
+        Self::Truncated { at: truncated.at }
     }
 }
 

@@ -45,8 +45,8 @@ pub enum HllError {
 }
 
 impl From<Truncated> for HllError {
-    fn from(cut_off: Truncated) -> Self {
-        Self::Truncated { at: cut_off.at }
+    fn from(truncated: Truncated) -> Self {
+        Self::Truncated { at: truncated.at }
     }
 }
 

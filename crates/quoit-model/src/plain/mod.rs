@@ -38,7 +38,7 @@ pub struct PlainObject<'a> {
     pub value: &'a [u8],
 }
 
-/// Place of the dot of a value.
+/// Reference to the dot of a value.
 #[derive(Clone, Debug)]
 pub enum DotRef {
     /// Index of the clock entry that is the dot, time included.

@@ -56,7 +56,7 @@ pub enum RiakDataTypeError {
 }
 
 impl From<Truncated> for RiakDataTypeError {
-    fn from(cut_off: Truncated) -> Self {
-        Self::Truncated { at: cut_off.at }
+    fn from(truncated: Truncated) -> Self {
+        Self::Truncated { at: truncated.at }
     }
 }

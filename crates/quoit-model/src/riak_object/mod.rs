@@ -72,8 +72,8 @@ pub enum RiakObjectError {
 }
 
 impl From<Truncated> for RiakObjectError {
-    fn from(cut_off: Truncated) -> Self {
-        Self::Truncated { at: cut_off.at }
+    fn from(truncated: Truncated) -> Self {
+        Self::Truncated { at: truncated.at }
     }
 }
 

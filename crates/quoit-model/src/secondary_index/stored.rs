@@ -14,7 +14,7 @@ use crate::object::{IndexEntry, Sibling};
 /// As [`Object::decode`].
 pub fn index_entries_of(stored: &[u8]) -> Result<Vec<IndexEntry>, ObjectError> {
     let mut cursor = Cursor::borrowing(stored);
-    if PagedObject::is_one(stored) {
+    if PagedObject::is_paged(stored) {
         // The stored form of the object follows the format byte and the generation.
         cursor.u8()?;
         cursor.varint()?;

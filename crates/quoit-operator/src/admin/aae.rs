@@ -1,7 +1,7 @@
 //! `aae-status` and `aae-exchange`.
 
 use super::cluster::bar;
-use super::{Api, done, plain, print};
+use super::{Api, document_of, plain, print};
 use anyhow::Result;
 use quoit_cli::Format;
 use serde_json::Value;
@@ -10,7 +10,7 @@ const WIDTH: usize = 79;
 
 /// Prints the times of the last exchanges and their repairs.
 pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("aae")?, format)?;
+    let document = document_of(api.get("aae")?, format)?;
     print(&document, format, page);
     Ok(())
 }
@@ -19,7 +19,7 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
 pub(crate) fn exchange(api: &Api, partition: Option<u16>, format: Format) -> Result<()> {
     let path = partition
         .map_or_else(|| "aae/exchange".to_owned(), |number| format!("aae/exchange?id={number}"));
-    let document = done(api.post(&path, None)?, format)?;
+    let document = document_of(api.post(&path, None)?, format)?;
     print(&document, format, |document| {
         let count = plain(&document["partitions"]);
         format!("Partitions that are compared with other nodes' now: {count}")

@@ -1,6 +1,6 @@
 //! `bucket-type` and `bucket`, with the output that operators' scripts expect.
 
-use super::{Answer, Api, done, plain, print, segment};
+use super::{Answer, Api, document_of, plain, print, segment};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use quoit_cli::names::BucketName;
@@ -136,7 +136,7 @@ fn unknown(props: &Value) -> Vec<String> {
 pub(crate) fn types(api: &Api, command: &TypeCommand, format: Format) -> Result<()> {
     match command {
         TypeCommand::List => {
-            let answer = done(api.get("bucket-types")?, format)?;
+            let answer = document_of(api.get("bucket-types")?, format)?;
             print(&answer, format, list_lines);
         }
         TypeCommand::Status { name } => return status(api, name, format),
@@ -180,7 +180,7 @@ fn status(api: &Api, name: &str, format: Format) -> Result<()> {
             bail!("{name} is not an existing bucket type");
         }
         answer => {
-            let answer = done(answer, format)?;
+            let answer = document_of(answer, format)?;
             print(&answer, format, |document| {
                 let state = match document["state"].as_str() {
                     Some("active") => "is active",
@@ -220,7 +220,7 @@ fn changed(answer: Answer, format: Format, change: TypeChange, name: &str) -> Re
             }
         }
         answer => {
-            let answer = done(answer, format)?;
+            let answer = document_of(answer, format)?;
             print(&answer, format, |_| format!("{name} {}", change.done()));
             Ok(())
         }
@@ -244,7 +244,7 @@ pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Resu
         None if *reset => api.delete(&path)?,
         None => api.get(&path)?,
     };
-    let document = done(answer, format)?;
+    let document = document_of(answer, format)?;
     print(&document, format, |document| prop_lines(&document["props"]));
     Ok(())
 }

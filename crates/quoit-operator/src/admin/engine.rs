@@ -206,7 +206,8 @@ impl Printer {
 }
 
 fn report(converted: &Converted, format: Format) {
-    let Converted { from, to, record_count, lacks_records, setting, gone, .. } = converted;
+    let Converted { from, to, record_count, lacks_records, setting, removed_directory, .. } =
+        converted;
     let document = json!({
         "from": from,
         "to": to,
@@ -220,7 +221,7 @@ fn report(converted: &Converted, format: Format) {
         } else {
             ""
         };
-        let old = match gone {
+        let old = match removed_directory {
             Some(path) => path.display().to_string(),
             None => "the old data".to_owned(),
         };

@@ -1,6 +1,6 @@
 //! `jobs`: the running MapReduce jobs of the node.
 
-use super::{Api, done};
+use super::{Api, document_of};
 use anyhow::Result;
 use clap::Subcommand;
 use quoit_cli::Format;
@@ -22,11 +22,11 @@ pub(crate) enum JobsCommand {
 pub(crate) fn jobs(api: &Api, command: Option<&JobsCommand>, format: Format) -> Result<()> {
     match command {
         None | Some(JobsCommand::List) => {
-            let document = done(api.get("jobs")?, format)?;
+            let document = document_of(api.get("jobs")?, format)?;
             super::print(&document, format, listed);
         }
         Some(JobsCommand::Stop { id }) => {
-            let document = done(api.delete(&format!("jobs/{id}"))?, format)?;
+            let document = document_of(api.delete(&format!("jobs/{id}"))?, format)?;
             super::print(&document, format, |document| format!("stopped: {}", line(document)));
         }
     }

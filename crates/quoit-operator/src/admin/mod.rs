@@ -178,14 +178,14 @@ pub fn run(args: &AdminArgs) -> Result<()> {
 }
 
 fn ping(api: &Api, format: Format) -> Result<()> {
-    let answer = done(api.get("ping")?, format)?;
+    let answer = document_of(api.get("ping")?, format)?;
     print(&answer, format, |_| "pong".to_owned());
     Ok(())
 }
 
 /// The document of a successful answer. A refusal becomes an error with the node's message; with JSON, its
 /// document is printed as well.
-fn done(answer: Answer, format: Format) -> Result<Value> {
+fn document_of(answer: Answer, format: Format) -> Result<Value> {
     match answer {
         Answer::Done(document) => Ok(document),
         Answer::Refused { message, document, .. } => {

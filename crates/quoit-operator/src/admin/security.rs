@@ -1,6 +1,6 @@
 //! `security`: users, groups, sources of logins and grants, with the commands and tables of Riak.
 
-use super::{Answer, Api, done, print, segment};
+use super::{Answer, Api, document_of, print, segment};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use quoit_cli::{Format, say};
@@ -62,7 +62,7 @@ pub(crate) fn security(api: &Api, args: &SecurityArgs, format: Format) -> Result
             Ok(())
         }
         ["status"] => {
-            let document = done(api.get("security")?, format)?;
+            let document = document_of(api.get("security")?, format)?;
             if format == Format::Human {
                 warn(&document);
             }
@@ -109,7 +109,7 @@ fn own_format(words: &[String], format: Format) -> (Vec<String>, Format) {
 
 /// Prints the node's answer. An empty table prints nothing, as operators' scripts expect.
 fn show(api: &Api, path: &str, format: Format, human: impl FnOnce(&Value) -> String) -> Result<()> {
-    let document = done(api.get(path)?, format)?;
+    let document = document_of(api.get(path)?, format)?;
     match format {
         Format::Json => say!("{document}"),
         Format::Human => {
@@ -134,7 +134,7 @@ fn change(api: &Api, words: &[&str], format: Format) -> Result<()> {
             }
             bail!("{message}");
         }
-        answer => done(answer, format)?,
+        answer => document_of(answer, format)?,
     };
     warn(&document);
     let row = match words {

@@ -1,6 +1,6 @@
 //! `ping`, `status` and `stat`.
 
-use super::{Api, done, plain, print};
+use super::{Api, document_of, plain, print};
 use anyhow::Result;
 use clap::Subcommand;
 use quoit_cli::Format;
@@ -25,7 +25,7 @@ pub(crate) enum StatCommand {
 
 /// Prints all statistics as `name : value` lines.
 pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
-    let answer = done(api.get("status")?, format)?;
+    let answer = document_of(api.get("status")?, format)?;
     print(&answer, format, |document| {
         let mut lines = String::new();
         let mut line = |name: &str, value: &Value| {
@@ -157,7 +157,7 @@ fn loss_lines(losses: &Value) -> Vec<String> {
 
 /// Acknowledges partitions that may have lost records for good.
 pub(crate) fn accept_losses(api: &Api, format: Format) -> Result<()> {
-    let answer = done(api.post("losses/accept", None)?, format)?;
+    let answer = document_of(api.post("losses/accept", None)?, format)?;
     print(&answer, format, |document| {
         let count = document["possibly_incomplete_partitions"].as_array().map_or(0, Vec::len);
         format!("{count} partitions are no longer reported as possibly incomplete")
@@ -174,7 +174,7 @@ pub(crate) fn stat(api: &Api, command: &StatCommand, format: Format) -> Result<(
     let mut found: Vec<Value> = Vec::new();
     for pattern in patterns {
         let path = format!("stat?pattern={}", super::segment(pattern));
-        let answer = done(api.get(&path)?, format)?;
+        let answer = document_of(api.get(&path)?, format)?;
         found.extend(answer["stats"].as_array().cloned().unwrap_or_default());
     }
     let document = serde_json::json!({ "stats": found });

@@ -51,26 +51,26 @@ struct Outcome {
 /// Runs the profile on all engines.
 pub(super) fn run(profile: Profile, options: &EngineOptions) -> Result<String> {
     let mut outcomes = Vec::new();
-    let mut starts = Vec::new();
+    let mut reports = Vec::new();
     for engine in options.engines(profile) {
         let variant = variant_of(engine);
         let held = LimitedNode::start(profile, options, &variant)?;
-        starts.push(held.told(&variant, "data that fit"));
+        reports.push(held.limit_report(&variant, "data that fit"));
         let small = cached_run(&held.trial, profile, options)?;
         held.stop()?;
         let held = LimitedNode::start(profile, options, &variant)?;
-        starts.push(held.told(&variant, "data beyond memory"));
+        reports.push(held.limit_report(&variant, "data beyond memory"));
         outcomes.push(large_run(&held.trial, profile, options, variant.label, small)?);
         held.stop()?;
     }
-    Ok(format!("{}\n{}", words(&starts), tables(&outcomes)))
+    Ok(format!("{}\n{}", limit_notes(&reports), tables(&outcomes)))
 }
 
 /// The way in which one node's memory was limited.
-struct Start {
+struct LimitReport {
     /// The engine, and which of its two nodes this is.
-    whose: String,
-    how: MemoryLimitMethod,
+    node: String,
+    method: MemoryLimitMethod,
 }
 
 /// Means by which a node's memory is limited.
@@ -84,25 +84,25 @@ enum MemoryLimitMethod {
 }
 
 /// Notes above the table about nodes whose memory was not limited as intended.
-fn words(starts: &[Start]) -> String {
+fn limit_notes(reports: &[LimitReport]) -> String {
     let mib = MEMORY_BYTES >> 20;
     let mut text = String::new();
-    if starts.iter().any(|start| start.how == MemoryLimitMethod::Bounded) {
+    if reports.iter().any(|report| report.method == MemoryLimitMethod::Bounded) {
         text.push_str(&format!(
             "Held to {mib} MiB by a control group of each node's own, without swap"
         ));
-        let is_all = starts.iter().all(|start| start.how == MemoryLimitMethod::Bounded);
+        let is_all = reports.iter().all(|report| report.method == MemoryLimitMethod::Bounded);
         text.push_str(if is_all { ".\n" } else { ", but for these:\n" });
     }
-    for Start { whose, how } in starts {
-        match how {
+    for LimitReport { node, method } in reports {
+        match method {
             MemoryLimitMethod::Bounded => {}
             MemoryLimitMethod::BoundedWithSwap => text.push_str(&format!(
-                "- {whose}: held to {mib} MiB by a control group, but swap is not bounded by it, so that the \
+                "- {node}: held to {mib} MiB by a control group, but swap is not bounded by it, so that the \
                  node may have had more.\n"
             )),
             MemoryLimitMethod::Dropping(reason) => text.push_str(&format!(
-                "- {whose}: not held by a control group ({reason}). Instead the pages of the data files were \
+                "- {node}: not held by a control group ({reason}). Instead the pages of the data files were \
                  dropped from the page cache every second, which is harsher than {mib} MiB to what is read, \
                  and no bound for what the node takes for itself.\n"
             )),
@@ -125,13 +125,13 @@ fn variant_of(engine: EngineName) -> Variant {
 /// A node with limited memory.
 struct LimitedNode<'o> {
     trial: Trial<'o>,
-    how: MemoryLimitMethod,
+    method: MemoryLimitMethod,
     dropping: Option<Dropping>,
 }
 
 impl<'o> LimitedNode<'o> {
     fn start(profile: Profile, options: &'o EngineOptions, variant: &Variant) -> Result<Self> {
-        let (group, how) = match MemoryGroup::of(MEMORY_BYTES) {
+        let (group, method) = match MemoryGroup::of(MEMORY_BYTES) {
             Ok(group) if group.is_swap_bound() || !has_swap() => {
                 (Some(group), MemoryLimitMethod::Bounded)
             }
@@ -141,16 +141,19 @@ impl<'o> LimitedNode<'o> {
         let is_bounded = group.is_some();
         let trial = Trial::start(options, profile.name(), variant, group)?;
         let dropping = (!is_bounded).then(|| Dropping::start(trial.data()));
-        Ok(Self { trial, how, dropping })
+        Ok(Self { trial, method, dropping })
     }
 
     /// The way in which the node is limited. A deviation is also printed at once, because a run takes long.
-    fn told(&self, variant: &Variant, which: &str) -> Start {
-        let start = Start { whose: format!("`{}`, {which}", variant.label), how: self.how.clone() };
-        if self.how != MemoryLimitMethod::Bounded {
-            print!("{}", words(std::slice::from_ref(&start)));
+    fn limit_report(&self, variant: &Variant, which: &str) -> LimitReport {
+        let report = LimitReport {
+            node: format!("`{}`, {which}", variant.label),
+            method: self.method.clone(),
+        };
+        if self.method != MemoryLimitMethod::Bounded {
+            print!("{}", limit_notes(std::slice::from_ref(&report)));
         }
-        start
+        report
     }
 
     fn stop(self) -> Result<()> {
@@ -327,21 +330,21 @@ fn steadiness(outcome: &Outcome) -> [String; 7] {
 mod tests {
     use super::*;
 
-    fn start(whose: &str, how: MemoryLimitMethod) -> Start {
-        Start { whose: whose.to_owned(), how }
+    fn report(node: &str, method: MemoryLimitMethod) -> LimitReport {
+        LimitReport { node: node.to_owned(), method }
     }
 
     #[test]
     fn a_table_says_which_of_its_nodes_were_not_bounded_and_why() {
-        let starts = [
-            start("`leveled`, data that fit", MemoryLimitMethod::Bounded),
-            start(
+        let reports = [
+            report("`leveled`, data that fit", MemoryLimitMethod::Bounded),
+            report(
                 "`leveled`, data beyond memory",
                 MemoryLimitMethod::Dropping("no right".to_owned()),
             ),
-            start("`memory`, data that fit", MemoryLimitMethod::BoundedWithSwap),
+            report("`memory`, data that fit", MemoryLimitMethod::BoundedWithSwap),
         ];
-        let text = words(&starts);
+        let text = limit_notes(&reports);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].contains("without swap, but for these"), "{text}");
@@ -359,10 +362,12 @@ mod tests {
 
     #[test]
     fn a_table_says_that_all_its_nodes_were_bounded_only_if_they_were() {
-        let bounded = || start("`bitcask`, data that fit", MemoryLimitMethod::Bounded);
-        assert!(words(&[bounded(), bounded()]).ends_with("without swap.\n"));
-        let unbounded =
-            [start("`bitcask`, data that fit", MemoryLimitMethod::Dropping("no right".to_owned()))];
-        assert!(!words(&unbounded).contains("without swap"));
+        let bounded = || report("`bitcask`, data that fit", MemoryLimitMethod::Bounded);
+        assert!(limit_notes(&[bounded(), bounded()]).ends_with("without swap.\n"));
+        let unbounded = [report(
+            "`bitcask`, data that fit",
+            MemoryLimitMethod::Dropping("no right".to_owned()),
+        )];
+        assert!(!limit_notes(&unbounded).contains("without swap"));
     }
 }

@@ -86,14 +86,14 @@ fn request_memory(figures: &MemoryFigures) -> Value {
 /// The number of reap records that a node keeps, and the members that keep it from deleting them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
     let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_record_blockers());
-    let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));
+    let (away, unsettled) = (texts(&held_up.unreachable_members), texts(&held_up.unsettled));
     json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
 }
 
 /// The members that keep tombstones from being reaped.
 pub(super) fn tombstones(held_up: &ReapingBlockers) -> Value {
     json!({
-        "away": texts(&held_up.away),
+        "away": texts(&held_up.unreachable_members),
         "incomplete": texts(&held_up.incomplete),
         "partitions_move": held_up.partitions_move,
     })
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn members_that_keep_tombstones_are_named() {
         let held_up = ReapingBlockers {
-            away: vec!["b@h".into()],
+            unreachable_members: vec!["b@h".into()],
             partitions_move: true,
             ..ReapingBlockers::default()
         };

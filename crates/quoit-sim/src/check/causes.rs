@@ -8,7 +8,7 @@
 //! values against the lower one, so that they raise no false alarms.
 
 use crate::history::{
-    Event, Found, History, KeyNumber, Outcome, Read, Reader, Write, WriteKind, WriteNumber,
+    Event, FoundValue, History, KeyNumber, Outcome, Read, Reader, Write, WriteKind, WriteNumber,
 };
 use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,10 +111,10 @@ impl<'h> Causes<'h> {
     }
 
     /// Returns the writes that one value has replaced, or `None` if no write can have stored the value.
-    pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<CausalHistory> {
+    pub(super) fn seen_in_one(&self, key: KeyNumber, found: &FoundValue) -> Option<CausalHistory> {
         match found {
-            Found::Value(number) => self.seen.get(number.0 as usize).cloned(),
-            Found::Tombstone(actor, counter) => {
+            FoundValue::Value(number) => self.seen.get(number.0 as usize).cloned(),
+            FoundValue::Tombstone(actor, counter) => {
                 let event = (key, (actor.clone(), *counter));
                 let candidates = self.deletes.get(&event).filter(|writes| !writes.is_empty())?;
                 // While histories are computed, deletes that start later have none yet. They can't have
@@ -127,7 +127,7 @@ impl<'h> Causes<'h> {
                     possible: both.possible.union(&other.possible).copied().collect(),
                 }))
             }
-            Found::Foreign(_) => None,
+            FoundValue::Foreign(_) => None,
         }
     }
 }
@@ -138,7 +138,7 @@ fn tombstones(history: &History, key: KeyNumber) -> BTreeMap<Event, Writes> {
     let mut first_seen_us: BTreeMap<Event, u64> = BTreeMap::new();
     for (_, read) in history.reads_of(key) {
         for found in &read.found {
-            if let Found::Tombstone(actor, counter) = found {
+            if let FoundValue::Tombstone(actor, counter) = found {
                 let seen_us = first_seen_us.entry((actor.clone(), *counter)).or_insert(u64::MAX);
                 *seen_us = read.end_us.min(*seen_us);
             }

@@ -12,26 +12,27 @@ use std::collections::BTreeSet;
 /// The listing lacks a key or an entry that was there all the time, has one that no client wrote, or has
 /// one twice.
 pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), Violation> {
-    let there = listing.there.iter().filter(|key| !may_go(history, listing, **key));
-    let there: BTreeSet<KeyNumber> = there.copied().collect();
+    let keys_throughout =
+        listing.keys_throughout.iter().filter(|key| !may_go(history, listing, **key));
+    let keys_throughout: BTreeSet<KeyNumber> = keys_throughout.copied().collect();
     let is_written = |key: &KeyNumber| is_written(history, listing, *key);
     let (is_right, is_once) = match &listing.listed {
         ListingResult::Keys(keys) => {
             let listed: BTreeSet<KeyNumber> = keys.iter().copied().collect();
             let is_true = listed.iter().all(is_written);
-            (is_true && there.is_subset(&listed), listed.len() == keys.len())
+            (is_true && keys_throughout.is_subset(&listed), listed.len() == keys.len())
         }
         ListingResult::Buckets(buckets) => {
             let written = history.key_numbers().any(|key| is_written(&key));
             let listed: BTreeSet<&[u8]> = buckets.iter().map(|name| &**name).collect();
             let is_true = listed.iter().all(|name| *name == RecordName::BUCKET && written);
-            let is_complete = there.is_empty() || listed.contains(RecordName::BUCKET);
+            let is_complete = keys_throughout.is_empty() || listed.contains(RecordName::BUCKET);
             (is_true && is_complete, listed.len() == buckets.len())
         }
         ListingResult::Entries(entries) => {
             let listed: BTreeSet<Entry> = entries.iter().copied().collect();
             let is_true = listed.iter().all(|entry| is_made(history, listing, *entry));
-            let is_complete = listing.entries_there.is_subset(&listed);
+            let is_complete = listing.entries_throughout.is_subset(&listed);
             (is_true && is_complete, listed.len() == entries.len())
         }
     };
@@ -39,14 +40,14 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
         return Ok(());
     }
     let text = format!(
-        "{} lists {:?} of {:?} from {} to {} ms, and {there:?} were there all the time, and \
+        "{} lists {:?} of {:?} from {} to {} ms, and {keys_throughout:?} were there all the time, and \
          entries {:?}",
         listing.node,
         listing.listed,
         listing.policy,
         listing.start_us / 1_000,
         listing.end_us / 1_000,
-        listing.entries_there,
+        listing.entries_throughout,
     );
     Err(Violation::new(ViolationKind::WrongListing, text))
 }

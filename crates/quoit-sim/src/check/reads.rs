@@ -1,7 +1,7 @@
 //! Rules for the values that a read may show and has to show.
 
 use super::causes::Causes;
-use crate::history::{Found, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
+use crate::history::{FoundValue, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
 use crate::policy::Policy;
 use crate::violation::{Violation, ViolationKind};
 
@@ -25,7 +25,7 @@ impl Causes<'_> {
     fn check_written(&self, read: &Read) -> Result<(), Violation> {
         for found in &read.found {
             let is_written = match found {
-                Found::Value(number) => {
+                FoundValue::Value(number) => {
                     self.history.writes.get(number.0 as usize).is_some_and(|write| {
                         write.key == read.key
                             && !write.kind.is_delete()
@@ -60,11 +60,11 @@ impl Causes<'_> {
         Ok(())
     }
 
-    fn is_replaced_by(&self, read: &Read, old: &Found, new: &Found) -> bool {
+    fn is_replaced_by(&self, read: &Read, old: &FoundValue, new: &FoundValue) -> bool {
         if old == new {
             return true;
         }
-        let Found::Value(old) = old else { return false };
+        let FoundValue::Value(old) = old else { return false };
         if self.history.was_made_twice(*old) {
             return false;
         }
@@ -129,7 +129,7 @@ impl Causes<'_> {
         let has_stand_ins = matches!(read.reader, Reader::Union | Reader::Majority);
         let shown = if has_stand_ins { &[][..] } else { &read.found };
         for found in shown {
-            if let Found::Value(value) = found
+            if let FoundValue::Value(value) = found
                 && *value != number
                 && certain.contains(value)
                 && !self.history.was_made_twice(*value)
@@ -173,8 +173,8 @@ impl Causes<'_> {
     /// A write whose outcome is unknown may be made at any time. With wrong clocks any order is possible.
     fn is_later_shown(&self, read: &Read, write: &Write) -> bool {
         match read.found.first() {
-            None | Some(Found::Tombstone(..)) => self.is_deleted_later(read, write),
-            Some(Found::Value(shown)) => {
+            None | Some(FoundValue::Tombstone(..)) => self.is_deleted_later(read, write),
+            Some(FoundValue::Value(shown)) => {
                 let shown = &self.history.writes[shown.0 as usize];
                 // A delete without a context reads before it deletes, and may miss values that only
                 // fallbacks or another cluster have.
@@ -182,7 +182,7 @@ impl Causes<'_> {
                 let is_unseen = write.kind == WriteKind::DeleteUnseen && is_elsewhere;
                 is_unseen || self.may_be_later(shown, write)
             }
-            Some(Found::Foreign(_)) => false,
+            Some(FoundValue::Foreign(_)) => false,
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::history::{
-    Entry, Found, Listing, ListingResult, Outcome, Read, ReadNumber, Write, WriteKind, WriteNumber,
+    Entry, FoundValue, Listing, ListingResult, Outcome, Read, ReadNumber, Write, WriteKind,
+    WriteNumber,
 };
 use crate::policy::Policy;
 use proptest::prelude::*;
@@ -52,31 +53,36 @@ impl Script {
         self.write(WriteKind::Put, context)
     }
 
-    fn read(&mut self, reader: Reader, found: impl IntoIterator<Item = Found>) -> ReadNumber {
+    fn read(&mut self, reader: Reader, found: impl IntoIterator<Item = FoundValue>) -> ReadNumber {
         let (start_us, end_us) = (self.tick(), self.tick());
         let found = found.into_iter().collect();
         self.history.add_read(Read { key: KEY, reader, start_us, end_us, found })
     }
 
     fn finds(&mut self, numbers: impl IntoIterator<Item = WriteNumber>) -> ReadNumber {
-        self.read(Reader::Final, numbers.into_iter().map(Found::Value))
+        self.read(Reader::Final, numbers.into_iter().map(FoundValue::Value))
     }
 
-    fn lists(&mut self, listed: ListingResult, there: impl IntoIterator<Item = KeyNumber>) {
-        self.lists_with(listed, there, []);
+    fn lists(
+        &mut self,
+        listed: ListingResult,
+        keys_throughout: impl IntoIterator<Item = KeyNumber>,
+    ) {
+        self.lists_with(listed, keys_throughout, []);
     }
 
     fn lists_with(
         &mut self,
         listed: ListingResult,
-        there: impl IntoIterator<Item = KeyNumber>,
-        entries_there: impl IntoIterator<Item = Entry>,
+        keys_throughout: impl IntoIterator<Item = KeyNumber>,
+        entries_throughout: impl IntoIterator<Item = Entry>,
     ) {
         let (start_us, end_us) = (self.tick(), self.tick());
         let (policy, node) = (self.history.keys[0], "n1".to_owned());
-        let there = there.into_iter().collect();
-        let entries_there = entries_there.into_iter().collect();
-        let listing = Listing { policy, node, start_us, end_us, listed, there, entries_there };
+        let keys_throughout = keys_throughout.into_iter().collect();
+        let entries_throughout = entries_throughout.into_iter().collect();
+        let listing =
+            Listing { policy, node, start_us, end_us, listed, keys_throughout, entries_throughout };
         self.history.listings.push(listing);
     }
 
@@ -85,8 +91,8 @@ impl Script {
     }
 }
 
-fn tombstone(counter: u64) -> Found {
-    Found::Tombstone(b"actor".to_vec(), counter)
+fn tombstone(counter: u64) -> FoundValue {
+    FoundValue::Tombstone(b"actor".to_vec(), counter)
 }
 
 #[test]
@@ -104,12 +110,12 @@ fn a_listing_shows_what_was_there_and_nothing_that_nobody_wrote() {
     let keys = |keys: &[KeyNumber]| ListingResult::Keys(keys.to_vec());
     let buckets =
         |names: &[&[u8]]| ListingResult::Buckets(names.iter().map(|name| name.to_vec()).collect());
-    let fault_of = |is_written: bool, listed: ListingResult, there: &[KeyNumber]| {
+    let fault_of = |is_written: bool, listed: ListingResult, keys_throughout: &[KeyNumber]| {
         let mut script = Script::new(Policy::Siblings);
         if is_written {
             script.put(None);
         }
-        script.lists(listed, there.iter().copied());
+        script.lists(listed, keys_throughout.iter().copied());
         script.fault()
     };
     let wrong = Some(ViolationKind::WrongListing);
@@ -127,11 +133,15 @@ fn a_listing_shows_what_was_there_and_nothing_that_nobody_wrote() {
 
 #[test]
 fn a_query_finds_what_was_there_and_nothing_that_nobody_wrote() {
-    let fault_of = |entries: &[Entry], there: &[Entry]| {
+    let fault_of = |entries: &[Entry], entries_throughout: &[Entry]| {
         let mut script = Script::new(Policy::Siblings);
         let (plain, indexed) = (script.put(None), script.put(None));
         assert_eq!((plain, indexed), (WriteNumber(0), WriteNumber(1)));
-        script.lists_with(ListingResult::Entries(entries.to_vec()), [], there.iter().copied());
+        script.lists_with(
+            ListingResult::Entries(entries.to_vec()),
+            [],
+            entries_throughout.iter().copied(),
+        );
         script.fault()
     };
     let (entry, wrong) = ((WriteNumber(1), KEY), Some(ViolationKind::WrongListing));
@@ -180,7 +190,7 @@ fn a_value_beside_the_one_that_replaced_it_is_a_false_sibling() {
     let old = script.put(None);
     let context = script.finds([old]);
     let new = script.put(Some(context));
-    script.read(Reader::Client, [Found::Value(old), Found::Value(new)]);
+    script.read(Reader::Client, [FoundValue::Value(old), FoundValue::Value(new)]);
     assert_eq!(script.fault(), Some(ViolationKind::FalseSiblings));
 }
 
@@ -204,7 +214,7 @@ fn a_delete_takes_only_what_its_reader_was_shown() {
     let context = script.finds([seen]);
     let unseen = script.put(None);
     script.write(WriteKind::Delete, Some(context));
-    script.read(Reader::Final, [Found::Value(unseen), tombstone(9)]);
+    script.read(Reader::Final, [FoundValue::Value(unseen), tombstone(9)]);
     assert_eq!(script.fault(), None);
     script.read(Reader::Final, [tombstone(9)]);
     assert_eq!(script.fault(), Some(ViolationKind::Lost));
@@ -212,8 +222,8 @@ fn a_delete_takes_only_what_its_reader_was_shown() {
 
 #[test]
 fn nothing_is_there_that_nobody_wrote() {
-    let foreign = Found::Foreign("garbage".to_owned());
-    for found in [Found::Value(WriteNumber(5)), foreign, tombstone(1)] {
+    let foreign = FoundValue::Foreign("garbage".to_owned());
+    for found in [FoundValue::Value(WriteNumber(5)), foreign, tombstone(1)] {
         let mut script = Script::new(Policy::Latest);
         script.put(None);
         script.read(Reader::Client, [found]);
@@ -222,7 +232,7 @@ fn nothing_is_there_that_nobody_wrote() {
     let mut script = Script::new(Policy::Siblings);
     let refused = script.begin(WriteKind::Put, None);
     script.history.end_write(refused, 9, Outcome::Refused);
-    script.read(Reader::Client, [Found::Value(refused)]);
+    script.read(Reader::Client, [FoundValue::Value(refused)]);
     assert_eq!(script.fault(), Some(ViolationKind::Fabricated));
 }
 
@@ -315,7 +325,7 @@ fn a_majority_that_stand_ins_may_be_part_of_shows_what_was_acknowledged_and_mayb
     let value = script.put(None);
     let context = script.finds([value]);
     script.write(WriteKind::Delete, Some(context));
-    script.read(Reader::Majority, [Found::Value(value)]);
+    script.read(Reader::Majority, [FoundValue::Value(value)]);
     assert_eq!(script.fault(), None, "a stand-in may still have it");
     script.put(None);
     script.read(Reader::Majority, []);
@@ -338,7 +348,7 @@ fn a_delete_that_sees_for_itself_may_not_see_what_another_cluster_has() {
     let mut script = Script::new(Policy::Latest);
     let put = script.put(None);
     let delete = script.write(WriteKind::DeleteUnseen, None);
-    script.read(Reader::Final, [Found::Value(put)]);
+    script.read(Reader::Final, [FoundValue::Value(put)]);
     assert_eq!(script.fault(), Some(ViolationKind::Resurrected), "they were made in one cluster");
     script.history.writes[delete.0 as usize].cluster = 1;
     assert_eq!(script.fault(), None);
@@ -350,9 +360,9 @@ fn a_delete_that_sees_for_itself_has_met_what_majorities_had_when_it_began() {
     let put = script.put(None);
     let delete = script.write(WriteKind::DeleteUnseen, None);
     let beside = script.put(None);
-    script.read(Reader::Strict, [Found::Value(beside)]);
+    script.read(Reader::Strict, [FoundValue::Value(beside)]);
     assert_eq!(script.fault(), None);
-    script.read(Reader::Strict, [Found::Value(put), Found::Value(beside)]);
+    script.read(Reader::Strict, [FoundValue::Value(put), FoundValue::Value(beside)]);
     assert_eq!(script.fault(), Some(ViolationKind::Resurrected));
     script.history.writes[delete.0 as usize].is_strict = false;
     assert_eq!(script.fault(), None, "its read may have met stand-ins");
@@ -380,7 +390,7 @@ fn what_one_machine_may_have_alone_may_go_with_its_disk() {
 fn a_writer_is_shown_its_own_write() {
     let mut script = Script::new(Policy::Siblings);
     let number = script.begin(WriteKind::Put, None);
-    script.read(Reader::Writer(number), [Found::Value(number)]);
+    script.read(Reader::Writer(number), [FoundValue::Value(number)]);
     assert_eq!(script.fault(), None);
     script.read(Reader::Writer(number), []);
     assert_eq!(script.fault(), Some(ViolationKind::Lost));
@@ -439,8 +449,12 @@ struct Stored {
 }
 
 impl Stored {
-    fn found(&self) -> Found {
-        if self.is_tombstone { tombstone(self.number.0.into()) } else { Found::Value(self.number) }
+    fn found(&self) -> FoundValue {
+        if self.is_tombstone {
+            tombstone(self.number.0.into())
+        } else {
+            FoundValue::Value(self.number)
+        }
     }
 }
 

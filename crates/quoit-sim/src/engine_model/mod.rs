@@ -106,7 +106,7 @@ pub struct EngineModel {
     /// True if the disk has lost data, so that the model checks nothing.
     is_void: bool,
     /// True while the run itself reads the records.
-    is_look: bool,
+    is_read_by_run: bool,
     violation: Option<String>,
 }
 
@@ -123,16 +123,16 @@ impl EngineModel {
 
     /// Reads the store for the run itself. Damage that it finds is not reported to the node, which would heal
     /// it.
-    pub(crate) fn look<T>(model: &Mutex<Self>, read: impl FnOnce() -> T) -> T {
-        model.lock().is_look = true;
+    pub(crate) fn read_for_run<T>(model: &Mutex<Self>, read: impl FnOnce() -> T) -> T {
+        model.lock().is_read_by_run = true;
         let outcome = read();
-        model.lock().is_look = false;
+        model.lock().is_read_by_run = false;
         outcome
     }
 
     /// True while the run itself reads the records.
-    pub(crate) const fn is_look(&self) -> bool {
-        self.is_look
+    pub(crate) const fn is_read_by_run(&self) -> bool {
+        self.is_read_by_run
     }
 
     /// Records that the process has closed the store.

@@ -219,7 +219,7 @@ impl Links {
     ) -> Result<(), Violation> {
         let give_up_at = Instant::now() + PATIENCE;
         let mut random = Random::new(seed, "comparison", 0);
-        while let Err(violation) = self.look(&mut random, has_exchanges).await {
+        while let Err(violation) = self.check_converged(&mut random, has_exchanges).await {
             if Instant::now() > give_up_at {
                 return Err(violation);
             }
@@ -229,7 +229,11 @@ impl Links {
         Ok(())
     }
 
-    async fn look(&self, random: &mut Random, has_exchanges: bool) -> Result<(), Violation> {
+    async fn check_converged(
+        &self,
+        random: &mut Random,
+        has_exchanges: bool,
+    ) -> Result<(), Violation> {
         check_queues(&self.run_context)?;
         for link in &self.replication.links {
             let Some((mut found, [from, to])) = compare(&self.run_context, *link, random).await
@@ -475,10 +479,10 @@ mod tests {
     fn queues_of_a_node_that_does_not_serve_yet_are_not_empty() {
         let time = SimTime::default();
         let disks = || Disks::new(&mut Random::new(1, "disk", 0));
-        let role = |used| MachineRole { cluster: 0, used };
-        let run_context = |used| RunContext {
+        let role = |machine_use| MachineRole { cluster: 0, machine_use };
+        let run_context = |machine_use| RunContext {
             cluster: None,
-            machines: Arc::new([Arc::new(Machine::new(0, role(used), disks(), &time))]),
+            machines: Arc::new([Arc::new(Machine::new(0, role(machine_use), disks(), &time))]),
             orders: Orders::default(),
             history: Arc::default(),
             data_types: Arc::default(),

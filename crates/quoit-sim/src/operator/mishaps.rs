@@ -30,7 +30,7 @@ impl Operator {
         let members: Vec<usize> = self.members.iter().copied().collect();
         let spares: Vec<usize> = {
             let spares =
-                self.run_context.machines.iter().filter(|of| of.used() == MachineUse::Spare);
+                self.run_context.machines.iter().filter(|of| of.machine_use() == MachineUse::Spare);
             spares.map(|machine| machine.index).collect()
         };
         if members.len() < PRIMARY_COUNT || spares.is_empty() {
@@ -115,7 +115,7 @@ impl Operator {
             let store = machine.store()?;
             store.control().read().members().get(id).map(|member| member.status)
         };
-        while machine.used() == MachineUse::InService {
+        while machine.machine_use() == MachineUse::InService {
             let machines = self.run_context.in_service();
             let knows = |machine: &Arc<Machine>| status(machine) == Some(MemberStatus::Exiting);
             if machines.iter().any(knows) {

@@ -147,9 +147,9 @@ impl Operator {
     /// Draws one of the possible changes.
     fn draw(&mut self, is_settled: bool) -> MemberChange {
         let machines = Arc::clone(&self.run_context.machines);
-        let spare = machines
-            .iter()
-            .find(|machine| machine.used() == MachineUse::Spare && self.run_context.has(machine));
+        let spare = machines.iter().find(|machine| {
+            machine.machine_use() == MachineUse::Spare && self.run_context.has(machine)
+        });
         let new = spare.map(|machine| machine.index);
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);
@@ -200,7 +200,7 @@ impl Operator {
         }
         // A node that has stopped by itself shows that its removal is made.
         let old = change.old().map(|old| Arc::clone(&self.run_context.machines[old]));
-        let is_gone = || old.as_ref().is_some_and(|old| old.used() == MachineUse::Retired);
+        let is_gone = || old.as_ref().is_some_and(|old| old.machine_use() == MachineUse::Retired);
         let is_made = move |control| step(control, change);
         while !self.says(&format!("{change:?}"), is_made).await
             && (change.lost().is_some() || !is_gone())

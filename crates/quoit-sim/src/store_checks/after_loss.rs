@@ -2,7 +2,7 @@
 //! whole copies from which it was completed. Of the records from before the loss, it has no value that none
 //! of them has, and it has each of their tombstones or its reap record (`quoit-core/losses`).
 
-use crate::history::{Found, History, KeyNumber};
+use crate::history::{FoundValue, History, KeyNumber};
 use crate::machine::Machine;
 use crate::names::RecordName;
 use crate::run_context::RunContext;
@@ -17,16 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy that is known to have lost records.
 struct LostCopy {
-    /// Time of the last look before the loss was known.
+    /// Time of the last check before the loss was known.
     before_us: u64,
     /// Clocks of tombstones that all other primaries had when the loss was found.
     tombstones: BTreeMap<KeyNumber, VersionVector>,
 }
 
-/// Results of earlier looks at copies that have lost records.
+/// Results of earlier checks at copies that have lost records.
 #[derive(Default)]
 pub(super) struct LostCopies {
-    /// Time of the last look, in simulated microseconds.
+    /// Time of the last check, in simulated microseconds.
     last_us: u64,
     known: BTreeMap<(Partition, NodeId), LostCopy>,
 }
@@ -56,11 +56,11 @@ impl Copies<'_> {
     fn has_alone(&self, node: NodeId, history: &History, before_us: u64) -> bool {
         let Some(Some(own)) = self.objects.get(&node) else { return false };
         let is_former = |found| match found {
-            Found::Value(number) => {
+            FoundValue::Value(number) => {
                 let write = &history.writes[number.0 as usize];
                 write.end_us < before_us && !write.may_be_made_late()
             }
-            Found::Tombstone(..) | Found::Foreign(_) => false,
+            FoundValue::Tombstone(..) | FoundValue::Foreign(_) => false,
         };
         self.objects.len() > 1
             && self.others(node).all(|other| other.is_none())
@@ -69,7 +69,7 @@ impl Copies<'_> {
 }
 
 impl LostCopies {
-    /// Checks each copy that has become complete since the last look. Where another disk has lost data
+    /// Checks each copy that has become complete since the last check. Where another disk has lost data
     /// without its node's notice, nothing is checked.
     pub(super) fn check(
         &mut self,

@@ -1,7 +1,7 @@
 //! Checks of the values that a loss of power would leave on disks.
 
 use crate::copies::VALUE_PREFIX_BYTES;
-use crate::history::{Found, KeyNumber, WriteNumber};
+use crate::history::{FoundValue, KeyNumber, WriteNumber};
 use crate::machine::Machine;
 use crate::majorities::settled_values;
 use crate::names::RecordName;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// and synced it.
 const DISKS_MIN: usize = 2;
 
-/// Results of earlier looks at disks.
+/// Results of earlier checks at disks.
 #[derive(Default)]
 pub(super) struct ValuesOnDisks {
     /// Last value of each key, the number of disks on which it was found, at most n_val, and the time.
@@ -50,7 +50,7 @@ impl ValuesOnDisks {
             let objects =
                 snapshot.contents.iter().filter_map(|contents| contents.objects.get(&key));
             let mut siblings = objects.flat_map(|object| &object.siblings);
-            let sibling = siblings.find(|each| found_in(each) == Found::Value(number));
+            let sibling = siblings.find(|each| found_in(each) == FoundValue::Value(number));
             let (true, false, Some(sibling)) = (is_spread, is_lost, sibling) else { continue };
             let value_prefix = &sibling.value[..sibling.value.len().min(VALUE_PREFIX_BYTES)];
             let finder = memmem::Finder::new(value_prefix);

@@ -1,7 +1,7 @@
 //! Checks of the copies on primaries: a primary keeps the values that it has. A node whose copy becomes
 //! complete, or that becomes a primary, has the values that the others have.
 
-use crate::history::{Found, KeyNumber, WriteNumber};
+use crate::history::{FoundValue, KeyNumber, WriteNumber};
 use crate::machine::Machine;
 use crate::majorities::settled_values_beside_rot;
 use crate::names::RecordName;
@@ -14,24 +14,24 @@ use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Results of earlier looks at copies.
+/// Results of earlier checks at copies.
 #[derive(Default)]
 pub(super) struct KnownCopies {
-    /// Time of the last look, in simulated microseconds.
+    /// Time of the last check, in simulated microseconds.
     last_us: u64,
     /// Primaries that held the last value of each key, with the time when it was first found there.
     holders: BTreeMap<KeyNumber, (WriteNumber, BTreeMap<NodeId, u64>)>,
     /// Nodes that hold the last value of each key, with the time when it was first found there.
     found: BTreeMap<KeyNumber, (WriteNumber, BTreeMap<NodeId, u64>)>,
-    /// Primaries of each key at the last look.
+    /// Primaries of each key at the last check.
     former: BTreeMap<KeyNumber, FormerPrimaries>,
-    /// Time of the last look before each layout was first seen, by version.
+    /// Time of the last check before each layout was first seen, by version.
     before_layout_us: BTreeMap<u64, u64>,
-    /// Time of the last look before each copy was known to have lost records.
+    /// Time of the last check before each copy was known to have lost records.
     before_loss_us: BTreeMap<(Partition, NodeId), u64>,
 }
 
-/// Primaries of a key at a look.
+/// Primaries of a key at a check.
 struct FormerPrimaries {
     /// Those whose copies counted as complete.
     complete: BTreeSet<NodeId>,
@@ -112,7 +112,7 @@ impl KnownCopies {
         }
     }
 
-    /// Checks each copy that has become complete since the last look: it has the value if all others had
+    /// Checks each copy that has become complete since the last check: it has the value if all others had
     /// it before the copy began to be filled. A source that gets the value later, by a hint, may hand over
     /// its copy without it. A source whose copy is damaged gets the value from others before it hands it
     /// over.
@@ -125,7 +125,7 @@ impl KnownCopies {
         let Some(former) = self.former.get(&copies.key) else { return Ok(()) };
         for node in copies.complete.difference(&former.complete) {
             // A node that takes over a position gets the records of its former holder, which therefore
-            // counts, also if some members had ceased to read by its layout at the last look.
+            // counts, also if some members had ceased to read by its layout at the last check.
             let others = &former.all | &copies.complete;
             let others: Vec<&NodeId> = others.iter().filter(|other| *other != node).collect();
             let since_us = self.before_loss_us.get(&(copies.partition, *node));
@@ -215,7 +215,7 @@ fn copies(run_context: &RunContext, snapshot: &StoreSnapshot, now_us: u64) -> Ve
         complete.retain(|node| !lost.contains(node));
         let has = |object: Option<&Object>| {
             let siblings = object.map_or(&[][..], |object| &object.siblings);
-            siblings.iter().any(|sibling| found_in(sibling) == Found::Value(number))
+            siblings.iter().any(|sibling| found_in(sibling) == FoundValue::Value(number))
         };
         let nodes = snapshot.stores.iter().map(|(place, _)| Machine::node_id_at(*place));
         let known = nodes.filter_map(|node| Some((node, has(snapshot.copy(node, key)?))));

@@ -3,7 +3,7 @@
 
 use crate::copies::{VALUE_PREFIX_BYTES, is_undisturbed};
 use crate::history::{
-    Found, History, KeyNumber, Outcome, ProcessNumber, ValueHolders, WriteKind, WriteNumber,
+    FoundValue, History, KeyNumber, Outcome, ProcessNumber, ValueHolders, WriteKind, WriteNumber,
 };
 use crate::majorities::is_whole_since;
 use crate::names::RecordName;
@@ -14,7 +14,7 @@ use crate::violation::{Violation, ViolationKind};
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Results of earlier looks at the nodes that hold values.
+/// Results of earlier checks at the nodes that hold values.
 #[derive(Default)]
 pub(super) struct HeldValues(BTreeMap<KeyNumber, ValueHolders>);
 
@@ -119,7 +119,7 @@ fn processes_with(
     let all = snapshot.stores.iter().zip(&snapshot.contents);
     let with = all.filter(|(_, contents)| {
         let siblings = contents.objects.get(&key).map_or(&[][..], |object| &object.siblings);
-        siblings.iter().any(|sibling| found_in(sibling) == Found::Value(number))
+        siblings.iter().any(|sibling| found_in(sibling) == FoundValue::Value(number))
     });
     with.map(|((place, _), _)| process(run_context, *place)).collect()
 }
@@ -132,7 +132,7 @@ fn found_value(
 ) -> Option<ValueHolders> {
     let objects = snapshot.contents.iter().filter_map(|contents| contents.objects.get(&key));
     let mut siblings = objects.flat_map(|object| &object.siblings);
-    let sibling = siblings.find(|each| found_in(each) == Found::Value(number))?;
+    let sibling = siblings.find(|each| found_in(each) == FoundValue::Value(number))?;
     let value_prefix = sibling.value.slice(..sibling.value.len().min(VALUE_PREFIX_BYTES));
     Some(ValueHolders { number, processes: BTreeSet::new(), value_prefix })
 }

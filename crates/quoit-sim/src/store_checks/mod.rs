@@ -1,6 +1,6 @@
-//! Looks into the stores of all nodes during a run.
+//! Checks of the stores of all nodes during a run.
 //!
-//! The looks check the invariants on which the store itself relies. Majorities know what was
+//! They check the invariants on which the store itself relies. Majorities know what was
 //! acknowledged. Acknowledged values stay on enough disks. Primaries keep what they have. A copy that
 //! counts as complete is complete. No node stores an object that it has reaped.
 //!
@@ -30,10 +30,11 @@ use retired::RetiredRecords;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Range of the times between two looks, in simulated microseconds.
+/// Range of the times between two checks, in simulated microseconds.
 pub const CHECK_INTERVAL_US: Range<u64> = 100_000..600_000;
-/// One in this many looks also reads the disks, which takes more CPU time.
+/// One in this many checks also reads the disks, which takes more CPU time.
 const CHECKS_PER_DISK_CHECK: u64 = 4;
+
 /// Checks that a machine's engine has agreed with its model so far.
 ///
 /// # Errors
@@ -46,7 +47,7 @@ pub fn check_engine(machine: &Machine) -> Result<(), Violation> {
     }
 }
 
-/// The looks of a run, with the results of earlier looks.
+/// The checks of the stores of a run, with the results of earlier checks.
 pub struct StoreChecks {
     count: u64,
     on_disks: ValuesOnDisks,
@@ -58,7 +59,7 @@ pub struct StoreChecks {
 }
 
 impl StoreChecks {
-    /// Creates the state before the first look. `idle_timeout` is the time after which nodes close a
+    /// Creates the state before the first check. `idle_timeout` is the time after which nodes close a
     /// silent connection.
     #[must_use]
     pub fn new(idle_timeout: Duration) -> Self {
@@ -73,7 +74,7 @@ impl StoreChecks {
         }
     }
 
-    /// Looks into the stores of all running nodes. `with_disks` allows looks at disks: it requires an
+    /// Checks the stores of all running nodes. `with_disks` allows checks of disks: it requires an
     /// engine that writes each acknowledged value to a file in one piece.
     ///
     /// # Errors
@@ -81,7 +82,7 @@ impl StoreChecks {
     /// The first promise that is broken.
     pub fn check(&mut self, run_context: &RunContext, with_disks: bool) -> Result<(), Violation> {
         self.count += 1;
-        // If a store can't be read, this look is left out.
+        // If a store can't be read, this check is left out.
         let Some(stores) = StoreSnapshot::at(run_context) else { return Ok(()) };
         check_majorities(run_context, &stores)?;
         layouts::check_layouts(run_context, &stores)?;

@@ -87,11 +87,11 @@ pub(super) fn check_stored(
     Ok(())
 }
 
-/// Results of earlier looks at tombstones and reap records.
+/// Results of earlier checks at tombstones and reap records.
 pub(super) struct ReapedTombstones {
     /// Time for which every node surely keeps a reap record, in microseconds.
     kept_us: u64,
-    /// Time of the last look at which all nodes were up and no partition moved, in simulated microseconds.
+    /// Time of the last check at which all nodes were up and no partition moved, in simulated microseconds.
     last_us: u64,
     /// Time at which the first reap record of each key was found.
     first_us: BTreeMap<KeyNumber, u64>,
@@ -134,7 +134,7 @@ impl ReapedTombstones {
             return Ok(());
         }
         if state.layouts().newest().nodes().len() < 3 {
-            // One of two nodes may have been alone since the last look, and a node that is alone makes no
+            // One of two nodes may have been alone since the last check, and a node that is alone makes no
             // reap records.
             self.stored.clear();
         }

@@ -21,7 +21,7 @@ const ROUNDS_OF_IDLE_TIMEOUTS: u64 = 4;
 /// Maximum time that members have for their answers in a round, in microseconds.
 const ANSWERS_US: u64 = 10_000_000;
 
-/// A reap record that a process had at the last look.
+/// A reap record that a process had at the last check.
 struct KnownRecord {
     /// Number of the process.
     boot: u64,
@@ -33,14 +33,14 @@ struct KnownRecord {
 struct Process {
     /// Its number.
     boot: u64,
-    /// Times of two looks: it began after the first one, and before the second one.
+    /// Times of two checks: it began after the first one, and before the second one.
     began_us: Range<u64>,
 }
 
-/// Results of earlier looks at reap records.
+/// Results of earlier checks at reap records.
 pub(super) struct RetiredRecords {
     rounds_apart_us: u64,
-    /// Time of the last look, in simulated microseconds.
+    /// Time of the last check, in simulated microseconds.
     last_us: u64,
     /// Reap records by machine and key.
     known: BTreeMap<(usize, KeyNumber), KnownRecord>,
@@ -59,7 +59,7 @@ impl RetiredRecords {
         }
     }
 
-    /// Checks all reap records that have retired since the last look. A machine that has lost data may have
+    /// Checks all reap records that have retired since the last check. A machine that has lost data may have
     /// a deleted value again, so then nothing is checked.
     pub(super) fn check(
         &mut self,
@@ -105,7 +105,7 @@ impl RetiredRecords {
         Ok(())
     }
 
-    /// Checks a reap record that has retired on a node since the last look.
+    /// Checks a reap record that has retired on a node since the last check.
     fn check_retired(
         &self,
         snapshot: &StoreSnapshot,
@@ -142,7 +142,7 @@ impl RetiredRecords {
     }
 
     /// True if a process that began within `began_us` was not there in the first of the two rounds of
-    /// reports after which a reap record has retired, between the last look and `now_us`, and was there in
+    /// reports after which a reap record has retired, between the last check and `now_us`, and was there in
     /// the second one.
     fn is_between_rounds(&self, began_us: &Range<u64>, now_us: u64) -> bool {
         let first_ended_us = now_us.saturating_sub(self.rounds_apart_us) + ANSWERS_US;

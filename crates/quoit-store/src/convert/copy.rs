@@ -142,7 +142,7 @@ impl Copying<'_> {
             true => frame::front_of(&record.value).unwrap_or_default(),
             false => &record.value,
         };
-        if !PagedObject::is_one(front) {
+        if !PagedObject::is_paged(front) {
             return Ok(0);
         }
         let all = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: owner });

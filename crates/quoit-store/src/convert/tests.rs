@@ -303,7 +303,7 @@ fn what_expires_while_the_rest_is_copied_is_not_taken_for_damage() {
 }
 
 /// Damages a value of a closed bitcask engine.
-fn make_unreadable(directory: &Path, value: &[u8]) {
+fn damage_value(directory: &Path, value: &[u8]) {
     let segment = directory.join("0000001.log");
     let mut bytes = std::fs::read(&segment).unwrap();
     let place = bytes.windows(value.len()).position(|window| window == value).unwrap();
@@ -319,7 +319,7 @@ fn what_the_first_part_could_not_read_is_remembered_by_the_next() {
     (0..20).for_each(|number| put(&old, &format!("k{number}"), &[number; 300], 0));
     old.close().unwrap();
     drop(old);
-    make_unreadable(&base.join("bitcask"), &[9; 300]);
+    damage_value(&base.join("bitcask"), &[9; 300]);
     let mut begun = begun(base, "bitcask", "innostore");
     // The process is killed after copying and before comparing.
     let killed = catch_unwind(AssertUnwindSafe(|| {
@@ -350,7 +350,7 @@ fn incarnation_after(damaged: bool) -> u64 {
     old.close().unwrap();
     drop(old);
     if damaged {
-        make_unreadable(&base.join("fast"), &[9; 300]);
+        damage_value(&base.join("fast"), &[9; 300]);
     }
     let mut begun = begun(base, "fast", "fast");
     begun.copy(true, &mut |_| {}).unwrap();

@@ -60,7 +60,7 @@ impl Driver for Bitcask {
             }
             (false, None) => "writes wait for nothing; synced at the end".to_owned(),
         };
-        SystemRequirements { targets: Vec::new(), others: Vec::new(), durability }
+        SystemRequirements { targets: Vec::new(), additional_lists: Vec::new(), durability }
     }
 
     fn notices(plan: &BitcaskPlan) -> Vec<String> {

@@ -76,7 +76,11 @@ impl Driver for HttpRaw {
                 format!("every request has {params}; otherwise the bucket's properties apply")
             }
         };
-        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements {
+            targets: plan.targets.clone(),
+            additional_lists: Vec::new(),
+            durability,
+        }
     }
 
     fn operation(plan: &HttpRawPlan, term: &Term) -> Option<HttpRawOperation> {

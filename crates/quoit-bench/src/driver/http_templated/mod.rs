@@ -60,7 +60,11 @@ impl Driver for HttpTemplated {
 
     fn system_requirements(plan: &TemplatedPlan) -> SystemRequirements {
         let durability = "requests ask for nothing but what their templates say".to_owned();
-        SystemRequirements { targets: plan.servers.clone(), others: Vec::new(), durability }
+        SystemRequirements {
+            targets: plan.servers.clone(),
+            additional_lists: Vec::new(),
+            durability,
+        }
     }
 
     fn operation(plan: &TemplatedPlan, term: &Term) -> Option<TemplatedOperation> {

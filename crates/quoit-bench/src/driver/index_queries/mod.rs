@@ -107,8 +107,8 @@ impl Driver for IndexQueries {
 
     fn system_requirements(plan: &IndexQueryPlan) -> SystemRequirements {
         let durability = "requests carry no quorums, the bucket decides".to_owned();
-        let others = vec![("http", plan.targets.http.clone())];
-        SystemRequirements { targets: plan.targets.pb.clone(), others, durability }
+        let additional_lists = vec![("http", plan.targets.http.clone())];
+        SystemRequirements { targets: plan.targets.pb.clone(), additional_lists, durability }
     }
 
     fn operation(_: &IndexQueryPlan, term: &Term) -> Option<IndexQueryOperation> {

@@ -100,7 +100,7 @@ impl Background {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             cluster
                 .notices
-                .tell(LogLevel::Info, || format!("{name} is skipped: the last query still runs"));
+                .notify(LogLevel::Info, || format!("{name} is skipped: the last query still runs"));
             return;
         }
         self.running = Some(tokio::task::spawn_local(run(query, Rc::clone(cluster))));
@@ -116,16 +116,18 @@ impl Drop for Background {
 /// Runs a query on a connection of its own, and writes its result to the log.
 async fn run(query: BackgroundQuery, cluster: Rc<QueriedCluster>) {
     let (name, began) = (query.name(), Instant::now());
-    cluster.notices.tell(LogLevel::Info, || format!("{name} begins"));
+    cluster.notices.notify(LogLevel::Info, || format!("{name} begins"));
     let asked = ask(query, &cluster).await;
     let seconds = began.elapsed().as_secs_f64();
     match asked {
         Ok(found) => {
-            cluster.notices.tell(LogLevel::Info, || format!("{name} took {seconds:.3} s: {found}"));
+            cluster
+                .notices
+                .notify(LogLevel::Info, || format!("{name} took {seconds:.3} s: {found}"));
         }
         Err(reason) => cluster
             .notices
-            .tell(LogLevel::Error, || format!("{name} failed after {seconds:.3} s: {reason}")),
+            .notify(LogLevel::Error, || format!("{name} failed after {seconds:.3} s: {reason}")),
     }
 }
 

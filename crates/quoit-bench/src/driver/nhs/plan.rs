@@ -105,7 +105,7 @@ impl NhsPlan {
         })
     }
 
-    /// See [`Driver::system_requirements`](crate::driver::Driver::asks).
+    /// See [`Driver::system_requirements`](crate::driver::Driver::system_requirements).
     pub(super) fn system_requirements(&self) -> SystemRequirements {
         let syncs = [&self.record_bucket, &self.document_bucket]
             .map(|bucket| format!("{} {}", String::from_utf8_lossy(&bucket.name), bucket.sync));
@@ -114,9 +114,9 @@ impl NhsPlan {
              sync_on_write of {} and {}",
             self.node_confirms, syncs[0], syncs[1]
         );
-        let others =
+        let additional_lists =
             vec![("http", self.http_targets.clone()), ("replpb", self.repl_targets.clone())];
-        SystemRequirements { targets: self.pb_targets.clone(), others, durability }
+        SystemRequirements { targets: self.pb_targets.clone(), additional_lists, durability }
     }
 
     /// See [`Driver::notices`](crate::driver::Driver::notices).

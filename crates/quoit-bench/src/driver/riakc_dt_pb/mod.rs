@@ -103,7 +103,11 @@ impl Driver for RiakcDtPb {
 
     fn system_requirements(plan: &DtPlan) -> SystemRequirements {
         let durability = "updates carry no quorums: the bucket decides".to_owned();
-        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements {
+            targets: plan.targets.clone(),
+            additional_lists: Vec::new(),
+            durability,
+        }
     }
 
     fn operation(plan: &DtPlan, term: &Term) -> Option<DtOperation> {

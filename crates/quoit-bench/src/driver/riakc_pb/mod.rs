@@ -71,7 +71,11 @@ impl Driver for RiakcPb {
     fn system_requirements(plan: &PbPlan) -> SystemRequirements {
         let (w, dw, rw) = (quorum_text(plan.w), quorum_text(plan.dw), quorum_text(plan.rw));
         let durability = format!("puts ask for w {w}, dw {dw}; deletes for rw {rw}");
-        SystemRequirements { targets: plan.targets.clone(), others: Vec::new(), durability }
+        SystemRequirements {
+            targets: plan.targets.clone(),
+            additional_lists: Vec::new(),
+            durability,
+        }
     }
 
     fn operation(plan: &PbPlan, term: &Term) -> Option<PbOperation> {

@@ -13,7 +13,7 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// A reader of lines. Clones share the position in the file.
 #[derive(Debug, Clone)]
-pub struct Lines {
+pub struct LineReader {
     path: PathBuf,
     /// True if the reader starts over at the end of the file.
     is_repeated: bool,
@@ -21,7 +21,7 @@ pub struct Lines {
     reader: Arc<Mutex<Option<BufReader<File>>>>,
 }
 
-impl Lines {
+impl LineReader {
     /// Creates a reader of a file, which it does not open yet.
     pub(super) fn new(path: PathBuf, is_repeated: bool) -> Self {
         Self { path, is_repeated, reader: Arc::default() }

@@ -34,7 +34,7 @@ pub(crate) use format::Format;
 pub(crate) use functions::{Role, parse_function, parse_script};
 use inserter::Inserter;
 use integer::Integers;
-use lines::Lines;
+use lines::LineReader;
 pub(crate) use notes::notes;
 pub use sequence::SequenceSettings;
 
@@ -172,7 +172,7 @@ pub enum KeyGenerator {
     /// The same value each time.
     Literal(KeyKind, Vec<u8>),
     /// The next line of a file that all workers share.
-    Lines(Lines),
+    Lines(LineReader),
     /// Keys that begin with a time in seconds.
     Inserter(Inserter),
     /// Values of a value generator, as keys.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::digest::DigestKind;
 use super::format::Format;
-use super::lines::Lines;
+use super::lines::LineReader;
 use super::numbers::{parse_integers, range};
 use super::{
     GeneratorError, KeyGenerator, KeyKind, Role, parse_function, parse_script, shape_error,
@@ -300,7 +300,7 @@ fn lines(term: &Term, path: &Term, is_repeated: bool) -> Result<KeyGenerator, Ge
         .as_text()
         .filter(|path| !path.is_empty())
         .ok_or_else(|| shape_error(term, form_of("file_line_bin").unwrap_or_default()))?;
-    Ok(KeyGenerator::Lines(Lines::new(PathBuf::from(path), is_repeated)))
+    Ok(KeyGenerator::Lines(LineReader::new(PathBuf::from(path), is_repeated)))
 }
 
 fn joined(

@@ -103,7 +103,7 @@ impl Sequence {
 
     fn saved_position(&self, file: &Path) -> u64 {
         let warn = |text: String| {
-            self.settings.notices.tell(LogLevel::Warning, || {
+            self.settings.notices.notify(LogLevel::Warning, || {
                 format!("worker {}: {text}; it begins anew", self.worker)
             });
             0
@@ -141,7 +141,7 @@ impl Sequence {
     fn save(&self) {
         let Some(file) = &self.file else { return };
         if let Err(error) = position_file::write(file, self.position) {
-            self.settings.notices.tell(LogLevel::Warning, || {
+            self.settings.notices.notify(LogLevel::Warning, || {
                 format!(
                     "worker {}: the position of its sequence is not saved: {error}",
                     self.worker
@@ -152,7 +152,7 @@ impl Sequence {
 
     #[cold]
     fn report(&self) {
-        self.settings.notices.tell(LogLevel::Debug, || {
+        self.settings.notices.notify(LogLevel::Debug, || {
             let (position, count) = (self.position, self.count);
             let percent = position as f64 * 100.0 / count as f64;
             format!(

@@ -38,7 +38,7 @@ pub(super) struct AgentOrder {
     pub(super) files: Arc<[NamedFile]>,
 }
 
-/// The coordinator's state of one agent.
+/// The coordinator's side of the conversation with one agent.
 pub(super) struct AgentConversation {
     run_agents: Arc<RunAgents>,
     index: usize,

@@ -120,7 +120,7 @@ pub(crate) fn find_knee(
             break None;
         }
     };
-    tell(plan, search, &rows, log, terminal);
+    print_search(plan, search, &rows, log, terminal);
     if ended.is_some() {
         let told = format!("The search ended early, before {:.1} op/s was judged", search.next);
         log.warning(&told);
@@ -145,7 +145,7 @@ fn write_rows(directory: &RunDirectory, rows: &[KneeRow]) -> std::io::Result<()>
     rows.iter().try_for_each(|row| writeln!(file, "{}", row.text()))
 }
 
-fn tell(
+fn print_search(
     plan: KneePlan,
     search: KneeSearch,
     rows: &[KneeRow],

@@ -179,9 +179,9 @@ impl Keeper {
     /// members must have refused it.
     fn departure_reason(&self) -> Option<Departure> {
         let peers = self.internode.peers();
-        let told = |trouble| {
+        let told = |problem| {
             let told = peers.iter();
-            told.filter_map(move |peer| peer.lasting_problem(trouble, TURNED_AWAY_PATIENCE))
+            told.filter_map(move |peer| peer.lasting_problem(problem, TURNED_AWAY_PATIENCE))
         };
         if let Some(words) = told(ConnectionProblem::DuplicateIdentity).next() {
             return Some(Departure::DuplicateIdentity { words });

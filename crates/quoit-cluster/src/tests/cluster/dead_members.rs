@@ -39,14 +39,14 @@ struct DeadMemberCluster {
 }
 
 impl DeadMemberCluster {
-    async fn new(course: MemberStage, votes: bool) -> Self {
+    async fn new(stage: MemberStage, votes: bool) -> Self {
         let cluster = TestCluster::joined(4).await;
         let voters = || cluster.control(1).voters_and_starts().unwrap().0.nodes;
         cluster.until("three vote", || voters().len() == 3).await;
         let is_voter = |number: &u8| voters().contains(&id(*number));
         let victim = (1..=4).find(|number| is_voter(number) == votes).unwrap();
         let asker = (1..=4).find(|number| *number != victim && is_voter(number)).unwrap();
-        let victim = match course {
+        let victim = match stage {
             MemberStage::Joining | MemberStage::Newcomer => SPARE,
             _ => victim,
         };
@@ -79,16 +79,16 @@ impl DeadMemberCluster {
     }
 
     /// Brings the victim to the stage at which it dies, and crashes it.
-    async fn reach(&mut self, course: MemberStage) {
+    async fn reach(&mut self, stage: MemberStage) {
         let (node, asker) = (id(self.victim), self.asker);
         // It has records that belong to others, so that it does not leave by itself.
         self.cluster.control(self.victim).set_drained_by_layout(0);
-        match course {
+        match stage {
             MemberStage::Joining => self.join(self.victim).await,
             MemberStage::Valid => {}
             MemberStage::Newcomer | MemberStage::Replaced => {
                 self.join(SPARE).await;
-                let old = if course == MemberStage::Newcomer { asker % 4 + 1 } else { self.victim };
+                let old = if stage == MemberStage::Newcomer { asker % 4 + 1 } else { self.victim };
                 self.stage(StagedChange::Replace { old: id(old), new: id(SPARE) }).await;
                 self.cluster.commit(asker).await;
             }
@@ -105,7 +105,7 @@ impl DeadMemberCluster {
                 return;
             }
         }
-        if course == MemberStage::Exiting {
+        if stage == MemberStage::Exiting {
             self.move_all().await;
             let exits = || self.status() == Some((MemberStatus::Exiting, false));
             self.cluster.until("it is about to go", exits).await;
@@ -136,13 +136,13 @@ impl DeadMemberCluster {
     }
 }
 
-async fn check(course: MemberStage, votes: bool, remedy: Remedy) {
-    let mut scene = DeadMemberCluster::new(course, votes).await;
-    scene.reach(course).await;
+async fn check(stage: MemberStage, votes: bool, remedy: Remedy) {
+    let mut scene = DeadMemberCluster::new(stage, votes).await;
+    scene.reach(stage).await;
     let (control, node) = (Arc::clone(scene.cluster.control(scene.asker)), id(scene.victim));
     match remedy {
         Remedy::Down => control.mark_down(node).await.unwrap(),
-        Remedy::ForceRemove if course == MemberStage::Joining => {
+        Remedy::ForceRemove if stage == MemberStage::Joining => {
             let remove = StagedChange::ForceRemove { node };
             let refusal = control.stage(&remove).await.unwrap_err().to_string();
             assert!(refusal.contains("`cluster clear`"), "{refusal}");
@@ -154,12 +154,12 @@ async fn check(course: MemberStage, votes: bool, remedy: Remedy) {
             assert_eq!(scene.status(), None);
         }
     }
-    if remedy == Remedy::Down && course == MemberStage::Newcomer {
+    if remedy == Remedy::Down && stage == MemberStage::Newcomer {
         // No other node gets the copies that it lacks in its place.
         scene.stage(StagedChange::ForceRemove { node }).await;
         scene.cluster.commit(scene.asker).await;
     }
-    if remedy == Remedy::Down && course == MemberStage::Joining {
+    if remedy == Remedy::Down && stage == MemberStage::Joining {
         control.plan().unwrap();
         let refusal = control.commit_staged(None).await.unwrap_err().to_string();
         assert!(refusal.contains("`cluster clear`"), "{refusal}");
@@ -167,15 +167,15 @@ async fn check(course: MemberStage, votes: bool, remedy: Remedy) {
     }
     scene.later_change().await;
     if remedy == Remedy::Down {
-        scene.comes_back(course).await;
+        scene.comes_back(stage).await;
     }
 }
 
 impl DeadMemberCluster {
     /// A member that was marked as down continues at its stage.
-    async fn comes_back(&mut self, course: MemberStage) {
+    async fn comes_back(&mut self, stage: MemberStage) {
         let victim = self.victim;
-        match course {
+        match stage {
             MemberStage::Joining | MemberStage::Newcomer => {}
             MemberStage::Valid => {
                 self.cluster.start(victim).await;
@@ -198,7 +198,7 @@ impl DeadMemberCluster {
 
 #[tokio::test(start_paused = true)]
 async fn remedies_unblock_changes_whenever_a_member_dies() {
-    let courses = [
+    let stages = [
         MemberStage::Joining,
         MemberStage::Newcomer,
         MemberStage::Valid,
@@ -207,15 +207,15 @@ async fn remedies_unblock_changes_whenever_a_member_dies() {
         MemberStage::Replaced,
         MemberStage::LeavingDown,
     ];
-    for course in courses {
+    for stage in stages {
         for votes in [true, false] {
             // A node that has just joined is not a voter.
-            if votes && matches!(course, MemberStage::Joining | MemberStage::Newcomer) {
+            if votes && matches!(stage, MemberStage::Joining | MemberStage::Newcomer) {
                 continue;
             }
             for remedy in [Remedy::Down, Remedy::ForceRemove] {
-                println!("{course:?}, votes: {votes}, {remedy:?}");
-                check(course, votes, remedy).await;
+                println!("{stage:?}, votes: {votes}, {remedy:?}");
+                check(stage, votes, remedy).await;
             }
         }
     }
@@ -224,9 +224,9 @@ async fn remedies_unblock_changes_whenever_a_member_dies() {
 /// The other members wait for a member that is not marked as down.
 #[tokio::test(start_paused = true)]
 async fn member_that_died_unmarked_is_waited_for() {
-    for course in [MemberStage::Valid, MemberStage::Leaving, MemberStage::Exiting] {
-        let mut scene = DeadMemberCluster::new(course, false).await;
-        scene.reach(course).await;
+    for stage in [MemberStage::Valid, MemberStage::Leaving, MemberStage::Exiting] {
+        let mut scene = DeadMemberCluster::new(stage, false).await;
+        scene.reach(stage).await;
         scene.join(LATER).await;
         scene.cluster.commit(scene.asker).await;
         let running: Vec<u8> = scene.cluster.running().collect();
@@ -239,7 +239,7 @@ async fn member_that_died_unmarked_is_waited_for() {
             }
         }
         sleep(PATIENCE).await;
-        assert!(scene.cluster.state(scene.asker).layouts().is_moving(), "{course:?}");
+        assert!(scene.cluster.state(scene.asker).layouts().is_moving(), "{stage:?}");
         scene.cluster.control(scene.asker).mark_down(id(scene.victim)).await.unwrap();
         let cluster = &scene.cluster;
         cluster.until("it is done", || !cluster.state(scene.asker).layouts().is_moving()).await;

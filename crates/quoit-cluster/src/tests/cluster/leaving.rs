@@ -44,8 +44,8 @@ async fn the_last_node_of_a_cluster_that_another_founded_lets_no_strangers_in() 
         stranger.set_cluster(Some(cluster.state(2).cluster_id()));
         stranger.set_peers(&[(id(2), address(2).into(), name(2).into())]);
         let peer = stranger.peer(id(2)).unwrap();
-        cluster.until("it is turned away", || peer.trouble().is_some()).await;
-        let words = peer.trouble().unwrap();
+        cluster.until("it is turned away", || peer.connection_problem().is_some()).await;
+        let words = peer.connection_problem().unwrap();
         assert!(words.contains("is not a member of this cluster"), "{words}");
         drop(stranger);
         // The same after a restart.

@@ -58,7 +58,8 @@ async fn a_member_that_lost_its_disk_waits_and_says_how_to_replace_its_old_self(
     // The other nodes report the same reason.
     let internode = cluster.control(1).link().internode().unwrap();
     let peer = internode.peer(id(3)).unwrap();
-    let told = || peer.trouble().is_some_and(|words| words.contains("lost its data directory"));
+    let told =
+        || peer.connection_problem().is_some_and(|words| words.contains("lost its data directory"));
     cluster.until("the others say so", told).await;
     assert!(!cluster.control(1).is_reachable(id(3)));
     let refused = cluster.join(3, 1).await.unwrap_err().to_string();

@@ -152,10 +152,10 @@ async fn calls_to_a_node_that_is_known_to_be_down_fail_at_once() {
     assert!(matches!(first, Err(CallError::Unreachable(_))), "the dial was refused: {first:?}");
     let second = peer.send(ECHO, &(), b"", Lane::Small, &Replies::new(), 0);
     assert!(matches!(second, Err(CallError::Unreachable(_))));
-    assert!(peer.trouble().unwrap().contains("refused"));
+    assert!(peer.connection_problem().unwrap().contains("refused"));
     let _other = node(&network, 2).await;
     until("connected", || peer.is_up()).await;
-    assert_eq!(peer.trouble(), None);
+    assert_eq!(peer.connection_problem(), None);
 }
 
 #[tokio::test(start_paused = true)]

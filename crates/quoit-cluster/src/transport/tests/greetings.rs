@@ -6,22 +6,22 @@ use quoit_seam::ManualClock;
 use quoit_wire::internode::{VERSION_MAX, VersionRange, code};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Returns the trouble of a node with these settings at `host` that connects to node 2.
-async fn trouble_of(host: &str, newcomer: InternodeSettings, cluster: ClusterId) -> String {
+/// Returns the connection problem of a node with these settings at `host` that connects to node 2.
+async fn problem_of(host: &str, newcomer: InternodeSettings, cluster: ClusterId) -> String {
     let network = MemoryNetwork::default();
     let _two = node(&network, 2).await;
     let newcomer = node_with(&network, host, newcomer).await;
     newcomer.set_cluster(Some(cluster));
     newcomer.set_peers(&members(&[2]));
     let peer = newcomer.peer(id(2)).unwrap();
-    until("there is trouble", || peer.trouble().is_some()).await;
+    until("there is trouble", || peer.connection_problem().is_some()).await;
     assert!(!peer.is_up());
-    peer.trouble().unwrap().to_string()
+    peer.connection_problem().unwrap().to_string()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_cluster_is_told_so() {
-    let trouble = trouble_of("n1", settings(1), ClusterId(*b"any other custer")).await;
+    let trouble = problem_of("n1", settings(1), ClusterId(*b"any other custer")).await;
     assert!(trouble.contains("n1 belongs to another cluster than n2"), "{trouble}");
 }
 
@@ -29,7 +29,7 @@ async fn a_node_of_another_cluster_is_told_so() {
 async fn versions_without_a_common_one_are_refused_with_both_ranges() {
     let mut newer = settings(1);
     newer.versions = VersionRange { min: VERSION_MAX + 1, max: VERSION_MAX + 2 };
-    let trouble = trouble_of("n1", newer, CLUSTER).await;
+    let trouble = problem_of("n1", newer, CLUSTER).await;
     assert!(
         trouble.contains(&format!("versions {} to {}", VERSION_MAX + 1, VERSION_MAX + 2))
             && trouble.contains(&format!("1 to {VERSION_MAX}")),
@@ -64,8 +64,8 @@ async fn an_address_at_which_another_node_answers_now_is_found_out() {
     let (one, _two) = (node(&network, 1).await, node(&network, 2).await);
     one.set_peers(&[(id(3), "n2:1".into(), "n3".into())]);
     let peer = one.peer(id(3)).unwrap();
-    until("there is trouble", || peer.trouble().is_some()).await;
-    let trouble = peer.trouble().unwrap();
+    until("there is trouble", || peer.connection_problem().is_some()).await;
+    let trouble = peer.connection_problem().unwrap();
     assert!(trouble.contains("(n2), not 0303030303"), "{trouble}");
 }
 
@@ -87,8 +87,12 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
     let expected = "the clock of n2 is 3600.0 s ahead of that of n1";
     for (one, other) in [(&right, 2), (&ahead, 1)] {
         let peer = one.peer(id(other)).unwrap();
-        until("there is trouble", || peer.trouble().is_some()).await;
-        assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
+        until("there is trouble", || peer.connection_problem().is_some()).await;
+        assert!(
+            peer.connection_problem().unwrap().contains(expected),
+            "{:?}",
+            peer.connection_problem()
+        );
         assert!(peer.lasting_problem(ConnectionProblem::Clock, Duration::ZERO).is_some());
         assert!(
             peer.lasting_problem(ConnectionProblem::DuplicateIdentity, Duration::ZERO).is_none()
@@ -115,8 +119,8 @@ async fn who_is_not_admitted_reads_why() {
     two.set_admission(Arc::new(Closed(NotAdmitted::KeptOut("n1 was removed".to_owned()))));
     one.set_peers(&members(&[1, 2]));
     let peer = one.peer(id(2)).unwrap();
-    until("there is trouble", || peer.trouble().is_some()).await;
-    assert_eq!(&*peer.trouble().unwrap(), "n1 was removed");
+    until("there is trouble", || peer.connection_problem().is_some()).await;
+    assert_eq!(&*peer.connection_problem().unwrap(), "n1 was removed");
 }
 
 /// The dialer logs the first code at once, and the second one only if it lasts.
@@ -149,8 +153,8 @@ async fn a_copy_of_a_live_node_is_refused_and_the_original_goes_on() {
     let copy = node_with(&network, "n9", copied).await;
     copy.set_peers(&members(&[1, 2]));
     let of_copy = copy.peer(id(2)).unwrap();
-    until("there is trouble", || of_copy.trouble().is_some()).await;
-    let trouble = of_copy.trouble().unwrap();
+    until("there is trouble", || of_copy.connection_problem().is_some()).await;
+    let trouble = of_copy.connection_problem().unwrap();
     assert!(trouble.contains("in use by a live node at n1:1"), "{trouble}");
     assert!(trouble.contains("n1 at n9:1 runs on a copy of its data directory"), "{trouble}");
     assert!(peer.is_up());

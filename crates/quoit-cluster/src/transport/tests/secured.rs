@@ -55,11 +55,15 @@ async fn members_with_certificates_talk_and_all_others_are_not_heard() {
     assert_eq!(echo(&peer, b"x").await.unwrap(), "x");
     assert!(!peer.is_plain());
     let of_plain = plain.peer(id(1)).unwrap();
-    until("the plain node is turned away", || of_plain.trouble().is_some()).await;
+    until("the plain node is turned away", || of_plain.connection_problem().is_some()).await;
     assert!(!of_plain.is_up());
     let of_one = one.peer(id(3)).unwrap();
-    until("the plain node is not trusted", || of_one.trouble().is_some()).await;
-    assert!(of_one.trouble().unwrap().contains("no proof of membership"), "{:?}", of_one.trouble());
+    until("the plain node is not trusted", || of_one.connection_problem().is_some()).await;
+    assert!(
+        of_one.connection_problem().unwrap().contains("no proof of membership"),
+        "{:?}",
+        of_one.connection_problem()
+    );
     assert!(one.security().plain_links().is_empty());
 }
 
@@ -74,14 +78,18 @@ async fn a_node_that_shows_the_certificate_of_another_is_refused() {
     let two = node_with(&network, "n2", false_two).await;
     two.set_peers(&members(&[1, 2]));
     let peer = two.peer(id(1)).unwrap();
-    until("it is refused", || peer.trouble().is_some()).await;
-    let trouble = peer.trouble().unwrap();
+    until("it is refused", || peer.connection_problem().is_some()).await;
+    let trouble = peer.connection_problem().unwrap();
     assert!(trouble.contains("the certificate is that of node 0303"), "{trouble}");
     // In the other direction, the node that is dialed as n2 proves to be n3.
     one.set_peers(&members(&[1, 2]));
     let peer = one.peer(id(2)).unwrap();
-    until("it is found out", || peer.trouble().is_some()).await;
-    assert!(peer.trouble().unwrap().contains("is 0303"), "{:?}", peer.trouble());
+    until("it is found out", || peer.connection_problem().is_some()).await;
+    assert!(
+        peer.connection_problem().unwrap().contains("is 0303"),
+        "{:?}",
+        peer.connection_problem()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,7 +133,7 @@ async fn a_node_that_stops_answers_what_is_under_way_and_gets_no_more() {
         async move { other.stop(Duration::from_secs(5)).await }
     });
     until("it is not asked any more", || !peer.is_up()).await;
-    assert!(peer.trouble().unwrap().contains("stopping"));
+    assert!(peer.connection_problem().unwrap().contains("stopping"));
     let refused = peer.send(ECHO, &(), b"", Lane::Small, &replies, 1);
     assert!(matches!(refused, Err(CallError::Unreachable(_))));
     assert_eq!(replies.next().await.unwrap().1.unwrap().payload, "late");

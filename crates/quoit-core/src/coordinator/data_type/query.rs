@@ -64,7 +64,7 @@ impl Coordinator {
         let whole = match answered {
             PartOutcome::Part(PartCopy::Missing) => return Ok(None),
             PartOutcome::Part(PartCopy::Found { part, .. }) => return answer_of(part, question),
-            PartOutcome::Differently(first) => {
+            PartOutcome::Differ(first) => {
                 let own_at_us = self.local.clock.monotonic_us();
                 let mut course = RequestCourse { own_at_us, ..RequestCourse::default() };
                 let asked = &mut course.asked;
@@ -73,7 +73,7 @@ impl Coordinator {
                 self.note_read(key, started_us, &found, &course);
                 found?
             }
-            PartOutcome::Not => {
+            PartOutcome::NotAsked => {
                 // This read is admitted anew, and counts as a get.
                 drop(entered);
                 self.get_stored(key, options).await?
@@ -119,16 +119,16 @@ impl Coordinator {
         let mut first = match start {
             FirstRoundStart::Own => {
                 let own = self.own_part(&read.at, question).await;
-                return Ok(own.map_or(PartOutcome::Not, PartOutcome::Part));
+                return Ok(own.map_or(PartOutcome::NotAsked, PartOutcome::Part));
             }
             FirstRoundStart::Asked(first) => first,
-            FirstRoundStart::NotHere => return Ok(PartOutcome::Not),
+            FirstRoundStart::NotHere => return Ok(PartOutcome::NotAsked),
         };
         let mut part = None;
         if first.has_own() {
             // A read of the whole object repairs a damaged copy.
             let Ok(own) = self.own_part(&read.at, question).await else {
-                return Ok(PartOutcome::Differently(Box::new(first)));
+                return Ok(PartOutcome::Differ(Box::new(first)));
             };
             first.answer_own(own.digest());
             part = Some(own);
@@ -150,7 +150,7 @@ impl Coordinator {
             Some(part) if all_answered && first.all_have(part.digest()) => {
                 Ok(PartOutcome::Part(part))
             }
-            Some(_) | None => Ok(PartOutcome::Differently(Box::new(first))),
+            Some(_) | None => Ok(PartOutcome::Differ(Box::new(first))),
         }
     }
 }
@@ -161,9 +161,9 @@ enum PartOutcome {
     Part(PartCopy),
     /// The replicas differ, failed or are late, or this node's copy is damaged. The read continues with
     /// the answers so far.
-    Differently(Box<FirstRound>),
+    Differ(Box<FirstRound>),
     /// The replicas can't be asked for a part: the whole object is read.
-    Not,
+    NotAsked,
 }
 
 /// Answers a question from a part.

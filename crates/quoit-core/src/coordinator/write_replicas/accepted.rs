@@ -147,10 +147,10 @@ impl Coordinator {
         match sent {
             Some(sent) => {
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let made =
+                let write =
                     ReplicatedWrite { key, partition, sent, own, quorums, sloppy, timeout_ms };
                 // Boxed, because the future of every put would reserve space otherwise.
-                Box::pin(self.write_replicas(topology, layouts, &made, asked)).await?;
+                Box::pin(self.write_replicas(topology, layouts, &write, asked)).await?;
             }
             None => self.confirm(&quorums, own.ticket(), timeout_ms).await?,
         }

@@ -65,19 +65,19 @@ impl Coordinator {
         &self,
         mut topology: Arc<Topology>,
         mut layouts: Layouts,
-        made: &ReplicatedWrite,
+        write: &ReplicatedWrite,
         asked: &mut AskedNodes,
     ) -> Result<(), RequestError> {
-        self.replica.note_written(made.partition, &made.key);
-        let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        self.replica.note_written(write.partition, &write.key);
+        let timeout_ms = u64::from(write.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
         let deadline = began + Duration::from_millis(timeout_ms);
         let sends_until = began + self.local.send_window();
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
-            let run = WriteRun::new(self, topology, layouts, made, sends_until);
+            let run = WriteRun::new(self, topology, layouts, write, sends_until);
             let ended = run.run(deadline, asked).await;
-            if matches!(made.sent, SentForm::Granted(_)) {
+            if matches!(write.sent, SentForm::Granted(_)) {
                 // Replicas may have taken the write, and grants belong to one topology, so the write is
                 // not tried again.
                 let is_met = matches!(ended, Ok(WriteAttemptEnd::Met));
@@ -89,7 +89,7 @@ impl Coordinator {
                 // from reads that may have happened before this write.
                 WriteAttemptEnd::Met if self.local.topology_now().newest_layout() == newest => {
                     if self.local.topology_now().n_val_raised_at() > version {
-                        self.note_added(made);
+                        self.note_added(write);
                     }
                     return Ok(());
                 }
@@ -99,18 +99,18 @@ impl Coordinator {
                 }
             }
             topology = self.local.topology();
-            let n_val = made.quorums.n_val;
-            layouts = topology.writers(made.partition, n_val, made.sloppy, &[]);
+            let n_val = write.quorums.n_val;
+            layouts = topology.writers(write.partition, n_val, write.sloppy, &[]);
         }
     }
 
     /// Notes hints for primaries that a bucket's raised n_val has added during the write: they may be
     /// filled from copies that were read before the write.
-    fn note_added(&self, made: &ReplicatedWrite) {
+    fn note_added(&self, write: &ReplicatedWrite) {
         let topology = self.local.topology();
-        let written = topology.primaries(made.partition, made.quorums.n_val);
-        if let Some(n_val) = n_val_of(&self.local.control.read(), &made.key) {
-            self.missed.note(&topology, &made.key, made.partition, n_val, &written);
+        let written = topology.primaries(write.partition, write.quorums.n_val);
+        if let Some(n_val) = n_val_of(&self.local.control.read(), &write.key) {
+            self.missed.note(&topology, &write.key, write.partition, n_val, &written);
         }
     }
 
@@ -145,7 +145,7 @@ impl Coordinator {
 struct WriteRun<'a> {
     coordinator: &'a Coordinator,
     topology: Arc<Topology>,
-    made: &'a ReplicatedWrite,
+    write: &'a ReplicatedWrite,
     layouts: Layouts,
     tally: WriteTally,
     /// Nodes that were sent the object, this one included.
@@ -167,27 +167,27 @@ impl<'a> WriteRun<'a> {
         coordinator: &'a Coordinator,
         topology: Arc<Topology>,
         layouts: Layouts,
-        made: &'a ReplicatedWrite,
+        write: &'a ReplicatedWrite,
         sends_until: Instant,
     ) -> Self {
         let mut run = Self {
             coordinator,
             topology,
-            made,
+            write,
             layouts,
-            tally: WriteTally::new(WriteNeed::from(&made.quorums)),
+            tally: WriteTally::new(WriteNeed::from(&write.quorums)),
             sent: SmallVec::new(),
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
             wanting: SmallVec::new(),
             sends_until,
-            syncing: made.quorums.dw > 0 && matches!(made.own, OwnWrite::Logged(_)),
+            syncing: write.quorums.dw > 0 && matches!(write.own, OwnWrite::Logged(_)),
             replies: Replies::new(),
         };
-        if let Some(own) = run.topology.own().filter(|_| made.own != OwnWrite::None) {
+        if let Some(own) = run.topology.own().filter(|_| write.own != OwnWrite::None) {
             run.sent.push(own);
             run.tally.accept(own);
-            if made.own == OwnWrite::Settled || planted!(CountsOwnCopySynced) {
+            if write.own == OwnWrite::Settled || planted!(CountsOwnCopySynced) {
                 run.tally.sync(own);
             }
         }
@@ -233,14 +233,14 @@ impl<'a> WriteRun<'a> {
 
     /// Works out which nodes should have the object, without those that have failed.
     fn reassign_voters(&mut self) {
-        let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
-        self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
+        let (partition, n_val) = (self.write.partition, self.write.quorums.n_val);
+        self.layouts = self.topology.writers(partition, n_val, self.write.sloppy, &self.failed);
     }
 
     /// Sends the write to a node, in the form that the write has.
     fn send(&mut self, node: NodeIndex) {
         self.sent.push(node);
-        let ReplicatedWrite { key, partition, sent, quorums, .. } = self.made;
+        let ReplicatedWrite { key, partition, sent, quorums, .. } = self.write;
         let is_sent = match sent {
             SentForm::Object(replicated) => self.send_object(node, replicated, 0),
             SentForm::Granted(granted) => {
@@ -271,7 +271,7 @@ impl<'a> WriteRun<'a> {
     /// if the node can't be reached.
     fn send_object(&self, node: NodeIndex, replicated: &Replicated, grant: u64) -> bool {
         let Some(peer) = self.topology.peer(node) else { return false };
-        let ReplicatedWrite { key, partition, quorums, .. } = self.made;
+        let ReplicatedWrite { key, partition, quorums, .. } = self.write;
         let (header, lane) =
             store_message(&self.topology, key.clone(), *partition, replicated, acks(quorums));
         let header = data::Store { grant, ..header };
@@ -286,7 +286,7 @@ impl<'a> WriteRun<'a> {
             partition,
             sent: SentForm::Delta(SentDelta { n_val_class, .. }),
             ..
-        } = self.made
+        } = self.write
         else {
             return Ok(());
         };
@@ -321,7 +321,7 @@ impl<'a> WriteRun<'a> {
 
     /// True if the own node of every position was up and has not failed, in every live layout.
     fn goes_to_all(&self) -> bool {
-        let n_val = self.made.quorums.n_val;
+        let n_val = self.write.quorums.n_val;
         self.layouts.iter().all(|voters| voters.primary_votes() == n_val)
     }
 
@@ -374,7 +374,7 @@ impl<'a> WriteRun<'a> {
 
     /// Waits for this node's sync or for the next answer.
     async fn next_event(&mut self) -> Result<WriteEvent, RequestError> {
-        let (coordinator, own) = (self.coordinator, self.made.own);
+        let (coordinator, own) = (self.coordinator, self.write.own);
         let (syncing, replies) = (self.syncing, &mut self.replies);
         poll_fn(|context| {
             if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
@@ -453,18 +453,18 @@ impl Drop for WriteRun<'_> {
     /// Notes a hint for every primary that missed the write, however the write ended. Answers that are
     /// still outstanding are left to the hints, which take note if one of them fails.
     fn drop(&mut self) {
-        let (coordinator, made) = (self.coordinator, self.made);
+        let (coordinator, write) = (self.coordinator, self.write);
         if !self.waiting.is_empty() {
             let hints = coordinator.missed.late();
-            std::mem::take(&mut self.replies).leave(hints, made.key.clone());
+            std::mem::take(&mut self.replies).leave(hints, write.key.clone());
         }
         if !self.goes_to_all() {
             let sent = self.sent.iter().copied();
             let has_it =
                 |node: &NodeIndex| !self.failed.contains(node) || planted!(CountsSentAsReached);
             let reached: SmallVec<[NodeIndex; 6]> = sent.filter(has_it).collect();
-            let (partition, n_val) = (made.partition, made.quorums.n_val);
-            coordinator.missed.note(&self.topology, &made.key, partition, n_val, &reached);
+            let (partition, n_val) = (write.partition, write.quorums.n_val);
+            coordinator.missed.note(&self.topology, &write.key, partition, n_val, &reached);
         }
     }
 }

@@ -15,7 +15,8 @@ use quoit_wire::internode::data::{self, AckMoment};
 /// Size in bytes from which an object goes over the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A write that is in this node's log, or an object from another cluster.
+/// A write that other replicas are to receive: one that is in this node's log, or an object from another
+/// cluster.
 #[derive(Debug)]
 pub(crate) struct ReplicatedWrite {
     /// Encoded name of the record.

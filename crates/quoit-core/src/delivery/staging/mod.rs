@@ -62,7 +62,7 @@ pub(super) struct Stagings(Mutex<StagingState>);
 /// Result of opening a staging.
 enum StagingOpenResult {
     /// No staging was opened, for this reason.
-    Told(StagingDecision),
+    Declined(StagingDecision),
     /// The number of the new staging, and the write of its note.
     Open(u64, Option<Ticket>),
 }
@@ -86,7 +86,7 @@ impl RecordDelivery {
 
     /// Removes the pages that earlier processes left.
     async fn clear_stagings(self: &Arc<Self>) {
-        if self.stagings.0.lock().left == LeftoverPages::Nothing {
+        if self.stagings.0.lock().left == LeftoverPages::Absent {
             return;
         }
         let delivery = Arc::clone(self);
@@ -94,18 +94,18 @@ impl RecordDelivery {
             .local
             .settings
             .blocking
-            .behind(move || Ok(delivery.local.records.clear_staged()?))
+            .at_low_priority(move || Ok(delivery.local.records.clear_staged()?))
             .await;
         self.stagings.0.lock().left = match cleared {
             Ok(count) => {
                 if count > 0 {
                     tracing::info!(count, "records that had come in part were removed");
                 }
-                LeftoverPages::Nothing
+                LeftoverPages::Absent
             }
             Err(fault) => {
                 tracing::warn!(%fault, "records that had come in part could not be removed");
-                LeftoverPages::Stays
+                LeftoverPages::Remain
             }
         };
     }
@@ -133,7 +133,7 @@ impl RecordDelivery {
         let delivery = Arc::clone(self);
         let Staging { pages, sizes, .. } = staging;
         let remove = move || Ok(delivery.local.records.drop_staged(&pages, sizes.into_keys())?);
-        if let Err(fault) = self.local.settings.blocking.behind(remove).await {
+        if let Err(fault) = self.local.settings.blocking.at_low_priority(remove).await {
             // The note names them, so the next start removes them.
             tracing::warn!(%fault, "pages of a record that does not come could not be removed");
         }
@@ -153,13 +153,13 @@ impl RecordDelivery {
             self.drop_former(&open.key, from).await;
             let delivery = Arc::clone(&self);
             let look = move || Ok(delivery.open_staging_of(&open, from));
-            let opened = match self.local.settings.blocking.behind(look).await {
+            let opened = match self.local.settings.blocking.at_low_priority(look).await {
                 Ok(Ok(opened)) => opened,
                 Ok(Err(refusal)) => return refuse(reply, &refusal),
                 Err(fault) => return refuse(reply, &fault.into()),
             };
             let (room, staging) = match opened {
-                StagingOpenResult::Told(room) => (room, 0),
+                StagingOpenResult::Declined(room) => (room, 0),
                 StagingOpenResult::Open(number, ticket) => {
                     // The note must be on disk before any page is.
                     let synced = match ticket {
@@ -205,14 +205,16 @@ impl RecordDelivery {
             NeededPages::Nothing => {
                 // The sender counts the record as handed over, so it must survive a power failure here.
                 self.local.engine.sync().map_err(RequestError::from)?;
-                return Ok(StagingOpenResult::Told(StagingDecision::Known));
+                return Ok(StagingOpenResult::Declined(StagingDecision::Known));
             }
-            NeededPages::Ranges => return Ok(StagingOpenResult::Told(StagingDecision::InPages)),
+            NeededPages::Ranges => {
+                return Ok(StagingOpenResult::Declined(StagingDecision::InPages));
+            }
             NeededPages::All => {}
         }
         let room = self.stagings.0.lock().begin_opening(&open.key);
         if room != StagingDecision::Open {
-            return Ok(StagingOpenResult::Told(room));
+            return Ok(StagingOpenResult::Declined(room));
         }
         let begun = self.local.records.begin_staged(&at);
         let opened = match &begun {
@@ -222,7 +224,7 @@ impl RecordDelivery {
         self.stagings.0.lock().end_opening(&open.key, opened);
         Ok(match begun.map_err(RequestError::from)? {
             Some((pages, ticket)) => StagingOpenResult::Open(pages.generation, ticket),
-            None => StagingOpenResult::Told(StagingDecision::Whole),
+            None => StagingOpenResult::Declined(StagingDecision::Whole),
         })
     }
 
@@ -248,7 +250,7 @@ impl RecordDelivery {
         tokio::spawn(async move {
             let delivery = Arc::clone(&self);
             let put = move || Ok(delivery.local.records.put_staged(&pages, &changes)?);
-            let put = self.local.settings.blocking.behind(put).await;
+            let put = self.local.settings.blocking.at_low_priority(put).await;
             let dropped = self.stagings.0.lock().end(number);
             let is_lost = dropped.is_some();
             if let Some(staging) = dropped {
@@ -305,7 +307,7 @@ impl RecordDelivery {
         tokio::spawn(async move {
             let delivery = Arc::clone(&self);
             let unite = move || delivery.store_staged(&finish, &root, &pages, page_bytes);
-            let united = self.local.settings.blocking.behind(unite).await;
+            let united = self.local.settings.blocking.at_low_priority(unite).await;
             let is_used = matches!(united, Ok(StagedOutcome::Written(..)));
             let staging = self.stagings.0.lock().finish(number);
             if let Some(staging) = staging.filter(|_| !is_used) {
@@ -377,7 +379,11 @@ impl RecordDelivery {
     /// Syncs everything that was written so far.
     pub(crate) async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
         let delivery = Arc::clone(self);
-        self.local.settings.blocking.behind(move || Ok(delivery.local.engine.sync()?)).await
+        self.local
+            .settings
+            .blocking
+            .at_low_priority(move || Ok(delivery.local.engine.sync()?))
+            .await
     }
 
     pub(crate) fn serve_drop_staging(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {

@@ -26,11 +26,11 @@ pub(super) struct StagingState {
 pub(super) enum LeftoverPages {
     /// The node has not finished looking for them.
     #[default]
-    Maybe,
+    Unknown,
     /// There are no such pages.
-    Nothing,
+    Absent,
     /// The pages could not be found or removed. The node tries again from time to time.
-    Stays,
+    Remain,
 }
 
 /// A record that is being staged.
@@ -67,9 +67,9 @@ impl StagingState {
         let comes = self.by_number.values().any(|each| each.pages.key == *key);
         let count = self.by_number.len() + self.opening.len();
         match self.left {
-            LeftoverPages::Stays => return StagingDecision::Whole,
-            LeftoverPages::Maybe => return StagingDecision::Busy,
-            LeftoverPages::Nothing => {}
+            LeftoverPages::Remain => return StagingDecision::Whole,
+            LeftoverPages::Unknown => return StagingDecision::Busy,
+            LeftoverPages::Absent => {}
         }
         if comes || count >= STAGING_COUNT_MAX || !self.opening.insert(key.clone()) {
             return StagingDecision::Busy;

@@ -40,9 +40,9 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
 }
 
-/// Differences between nodes of a cluster.
+/// Options in which one node of the cluster may differ from the others.
 #[derive(Clone)]
-struct Kind {
+struct NodeOptions {
     untyped_defaults: BucketProps,
     /// True for nodes of a cluster that others replicate from: it has a queue of all writes, and actors
     /// that other clusters do not have.
@@ -51,7 +51,7 @@ struct Kind {
     disk: Option<Arc<SlowDisk>>,
 }
 
-impl Default for Kind {
+impl Default for NodeOptions {
     fn default() -> Self {
         let untyped_defaults = BucketProps::untyped();
         Self { untyped_defaults, is_source: false, disk: None }
@@ -68,40 +68,43 @@ impl Cluster {
     }
 
     pub async fn with(count: usize, settings: StoreSettings) -> Self {
-        Self::made_of(&vec![Kind::default(); count], settings).await
+        Self::made_of(&vec![NodeOptions::default(); count], settings).await
     }
 
     /// Nodes that each have a queue `out` of the writes that they coordinate.
     pub async fn of_sources(count: usize, settings: StoreSettings) -> Self {
-        let kind = Kind { is_source: true, ..Kind::default() };
-        Self::made_of(&vec![kind; count], settings).await
+        let options = NodeOptions { is_source: true, ..NodeOptions::default() };
+        Self::made_of(&vec![options; count], settings).await
     }
 
     /// Nodes whose engines are on these disks. Only writes with dw=0 end while time is paused.
     pub async fn on_disks(disks: &[Arc<SlowDisk>]) -> Self {
-        let kind = |disk: &Arc<SlowDisk>| Kind { disk: Some(Arc::clone(disk)), ..Kind::default() };
-        let kinds: Vec<Kind> = disks.iter().map(kind).collect();
-        Self::made_of(&kinds, StoreSettings::default()).await
+        let options = |disk: &Arc<SlowDisk>| NodeOptions {
+            disk: Some(Arc::clone(disk)),
+            ..NodeOptions::default()
+        };
+        let node_options: Vec<NodeOptions> = disks.iter().map(options).collect();
+        Self::made_of(&node_options, StoreSettings::default()).await
     }
 
     /// Nodes whose untyped buckets have these default properties.
     pub async fn with_untyped_defaults(defaults: &[Value]) -> Self {
-        let kind = |defaults: &Value| {
+        let options = |defaults: &Value| {
             let updates = PropUpdates::from(defaults.as_object().unwrap().clone());
             let props = BucketProps::untyped().updated(Scope::UntypedBucket, &updates);
-            Kind { untyped_defaults: props.unwrap(), ..Kind::default() }
+            NodeOptions { untyped_defaults: props.unwrap(), ..NodeOptions::default() }
         };
-        let kinds: Vec<Kind> = defaults.iter().map(kind).collect();
-        Self::made_of(&kinds, StoreSettings::default()).await
+        let node_options: Vec<NodeOptions> = defaults.iter().map(options).collect();
+        Self::made_of(&node_options, StoreSettings::default()).await
     }
 
-    async fn made_of(kinds: &[Kind], settings: StoreSettings) -> Self {
-        let count = kinds.len();
+    async fn made_of(node_options: &[NodeOptions], settings: StoreSettings) -> Self {
+        let count = node_options.len();
         seed_elections(11);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let mut cluster = Self { network: MemoryNetwork::default(), clock, nodes: Vec::new() };
-        for (number, kind) in kinds.iter().enumerate() {
-            let node = cluster.start(number, settings, kind.clone()).await;
+        for (number, options) in node_options.iter().enumerate() {
+            let node = cluster.start(number, settings, options.clone()).await;
             cluster.nodes.push(node);
         }
         for number in 1..count {
@@ -117,8 +120,8 @@ impl Cluster {
         cluster
     }
 
-    async fn start(&self, number: usize, settings: StoreSettings, kind: Kind) -> Node {
-        let Kind { untyped_defaults, is_source, disk } = kind;
+    async fn start(&self, number: usize, settings: StoreSettings, options: NodeOptions) -> Node {
+        let NodeOptions { untyped_defaults, is_source, disk } = options;
         let id = number as u8 + 1;
         let node = TestNode::new(id, host(number), Arc::clone(&self.clock) as Arc<dyn Clock>);
         let ring_size = RingSize::new(RING_SIZE).unwrap();

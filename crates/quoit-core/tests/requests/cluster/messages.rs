@@ -141,14 +141,14 @@ async fn put(store: &ReplicatedStore, at: KeyRef<'_>) {
 
 /// A kind of request of a client, with the default quorums.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum RequestType {
     Put,
     Get,
     /// A delete without a context, which reads first.
     Delete,
 }
 
-impl Kind {
+impl RequestType {
     async fn send(self, store: &ReplicatedStore, at: KeyRef<'_>) {
         match self {
             Self::Put => put(store, at).await,
@@ -177,7 +177,7 @@ async fn requests_send_the_fewest_messages(node_count: usize) {
     let cluster = Cluster::of(node_count).await;
     let mut numbers = Numbers(node_count as u64);
     let mut before = Counts::settled(&cluster).await;
-    for kind in [Kind::Put, Kind::Get, Kind::Delete] {
+    for kind in [RequestType::Put, RequestType::Get, RequestType::Delete] {
         let mut fewest = 0;
         for number in 0..REQUEST_COUNT {
             let (name, node) = (name(number), &cluster.nodes[numbers.below(node_count)]);
@@ -216,7 +216,7 @@ async fn requests_to_fourteen_nodes_send_the_fewest_messages() {
 
 /// Starts clients of all nodes at once, and waits until each has made its requests. No two clients use the
 /// same key.
-async fn saturate(cluster: &Cluster, kind: Kind) {
+async fn saturate(cluster: &Cluster, kind: RequestType) {
     let mut clients = Vec::new();
     for (number, node) in (0..).zip(&cluster.nodes) {
         for client in 0..CLIENTS_PER_NODE {
@@ -240,7 +240,7 @@ async fn messages_of_saturated_nodes_share_writes() {
     let cluster = Cluster::of(14).await;
     let request_count = 14 * CLIENTS_PER_NODE * REQUESTS_PER_CLIENT;
     let mut before = Counts::settled(&cluster).await;
-    for kind in [Kind::Put, Kind::Get] {
+    for kind in [RequestType::Put, RequestType::Get] {
         saturate(&cluster, kind).await;
         let after = Counts::settled(&cluster).await;
         let counts = after.since(before);

@@ -51,30 +51,30 @@ pub struct Converted {
     /// The setting that has to name the new engine now.
     pub setting: String,
     /// Former directory of the old data, unless the new data has the same one.
-    pub gone: Option<PathBuf>,
+    pub removed_directory: Option<PathBuf>,
 }
 
 /// Refuses to open data that is being converted, because it belongs to neither engine.
 pub(super) fn refuse_converting(base: &Path) -> Result<()> {
-    let Some(what) = started_conversion(base).context("looking into the data directory")? else {
+    let Some(started) = started_conversion(base).context("looking into the data directory")? else {
         return Ok(());
     };
-    let give_up = if what.is_complete { "" } else { ", or give it up with --abandon" };
+    let give_up = if started.is_complete { "" } else { ", or give it up with --abandon" };
     bail!(
         "{} is being converted from {} to {}; finish that with: quoit admin engine convert {}{} \
          --data-dir ...{give_up}",
-        base.join(&what.old_name).display(),
-        what.from,
-        what.to,
-        what.to,
-        engine_flag(&what)
+        base.join(&started.old_name).display(),
+        started.from,
+        started.to,
+        started.to,
+        engine_flag(&started)
     );
 }
 
 /// The option that selects one of several engines on the command line, with a leading space.
-fn engine_flag(what: &StartedConversion) -> String {
-    if what.old_name == what.new_name {
-        format!(" --engine {}", what.old_name)
+fn engine_flag(started: &StartedConversion) -> String {
+    if started.old_name == started.new_name {
+        format!(" --engine {}", started.old_name)
     } else {
         String::new()
     }
@@ -98,10 +98,10 @@ impl ConversionPlan<'_> {
         let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
             bail!("no conversion is under way in {}", self.base().display());
         };
-        let what = self.same(conversion.what())?;
+        let started = self.check_is_requested(conversion.what())?;
         let data = conversion.old_path();
         conversion.abandon()?;
-        Ok((what, data))
+        Ok((started, data))
     }
 
     /// Converts, or continues a conversion in progress. Calls `observe` with the progress of the copying.
@@ -112,15 +112,16 @@ impl ConversionPlan<'_> {
     pub fn run(&self, observe: &mut dyn FnMut(&Progress)) -> Result<Converted> {
         let base = self.base();
         let resumed = Conversion::resume(&base, self.ring_size)?;
-        let what = match &resumed {
-            Some(resumed) => self.same(resumed.what())?,
-            None => self.what()?,
+        let started = match &resumed {
+            Some(resumed) => self.check_is_requested(resumed.what())?,
+            None => self.requested()?,
         };
-        let from = stored(&what.from)?;
-        let gone = (what.old_name != what.new_name).then(|| base.join(&what.old_name));
+        let from = stored(&started.from)?;
+        let removed_directory =
+            (started.old_name != started.new_name).then(|| base.join(&started.old_name));
         let conversion = match resumed {
-            Some(resumed) if what.is_complete => resumed,
-            resumed => self.copy(from, &what, resumed, observe)?,
+            Some(resumed) if started.is_complete => resumed,
+            resumed => self.copy(from, &started, resumed, observe)?,
         };
         let (record_count, lacks_records) = (conversion.record_count(), conversion.lacks_records());
         conversion.switch()?;
@@ -128,15 +129,15 @@ impl ConversionPlan<'_> {
             None => "storage_backend".to_owned(),
             Some(name) => format!("multi_backend.{name}.storage_backend"),
         };
-        let StartedConversion { from, to, .. } = what;
-        Ok(Converted { from, to, record_count, lacks_records, setting, gone })
+        let StartedConversion { from, to, .. } = started;
+        Ok(Converted { from, to, record_count, lacks_records, setting, removed_directory })
     }
 
     /// Copies all records and completes the conversion.
     fn copy(
         &self,
         from: Storage,
-        what: &StartedConversion,
+        started: &StartedConversion,
         resumed: Option<Conversion>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<Conversion> {
@@ -156,13 +157,13 @@ impl ConversionPlan<'_> {
             open_one(storage, &place, &clock, &settings)
         };
         let OpenedStore { engine: old, created, clean, .. } =
-            open(from, &base.join(&what.old_name)).context("opening the old data")?;
+            open(from, &base.join(&started.old_name)).context("opening the old data")?;
         if created || !clean {
             // Recorded before the store is closed: an orderly close would hide the loss from the next start,
             // however this run ends.
             note_loss(&base).context("noting that events may be lost")?;
         }
-        let begun = resumed.map_or_else(|| self.begin(&base, what, &*old), Ok);
+        let begun = resumed.map_or_else(|| self.begin(&base, started, &*old), Ok);
         let mut conversion = match begun {
             Ok(conversion) => conversion,
             Err(refused) => {
@@ -188,11 +189,16 @@ impl ConversionPlan<'_> {
     }
 
     /// Begins to convert the data of an engine, if there is enough space.
-    fn begin(&self, base: &Path, what: &StartedConversion, old: &dyn Engine) -> Result<Conversion> {
+    fn begin(
+        &self,
+        base: &Path,
+        started: &StartedConversion,
+        old: &dyn Engine,
+    ) -> Result<Conversion> {
         if !self.ignores_room {
             self.check_room(base, old.stats().live_bytes())?;
         }
-        Ok(Conversion::begin(base, self.ring_size, what.clone())?)
+        Ok(Conversion::begin(base, self.ring_size, started.clone())?)
     }
 
     /// The settings of the engine to convert.
@@ -203,7 +209,7 @@ impl ConversionPlan<'_> {
     }
 
     /// The requested conversion.
-    fn what(&self) -> Result<StartedConversion> {
+    fn requested(&self) -> Result<StartedConversion> {
         let (from, old_name, new_name) = match self.named {
             Some(name) => (self.named_engine(name)?, name.to_owned(), name.to_owned()),
             None => {
@@ -223,7 +229,7 @@ impl ConversionPlan<'_> {
     }
 
     /// Checks that the conversion in progress is the requested one.
-    fn same(&self, begun: &StartedConversion) -> Result<StartedConversion> {
+    fn check_is_requested(&self, begun: &StartedConversion) -> Result<StartedConversion> {
         let is_same =
             begun.to == self.to.name() && self.named.is_none_or(|name| name == begun.old_name);
         if is_same {

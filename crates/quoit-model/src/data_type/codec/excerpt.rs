@@ -102,13 +102,13 @@ impl State {
             let mut is_taken = is_wanted(hash) | is_everything_wanted;
             let after_name = reader.cursor.at();
             if !is_taken {
-                let passed = match kind {
+                let skipped = match kind {
                     Some((kind, branch)) => reader.skip_field(kind, branch, 2)?,
                     None => reader.skip_item::<()>()?,
                 };
-                is_taken = passed.has_deferred;
+                is_taken = skipped.has_deferred;
                 if !is_taken {
-                    excerpt.used |= passed.used;
+                    excerpt.used |= skipped.used;
                     let name = name_end - name.len()..name_end;
                     excerpt.left.push(Entry { all: start..reader.cursor.at(), name });
                     continue;

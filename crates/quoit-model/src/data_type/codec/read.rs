@@ -233,10 +233,10 @@ impl StateReader<'_> {
     pub(super) fn skip_item<P: ReadPayload>(&mut self) -> StoredResult<SkippedItem> {
         let header = self.cursor.varint()?;
         let has_deferred = header & HAS_DEFERRED != 0;
-        let mut passed = SkippedItem { is_live: header >> 1 > 0, used: 0, has_deferred };
+        let mut skipped = SkippedItem { is_live: header >> 1 > 0, used: 0, has_deferred };
         for _ in 0..header >> 1 {
             let place = self.cursor.varint()?;
-            passed.used |=
+            skipped.used |=
                 u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)).unwrap_or(0);
             self.cursor.varint()?;
             P::read(&mut self.cursor)?;
@@ -244,7 +244,7 @@ impl StateReader<'_> {
         if has_deferred {
             EventSet::decode(&mut self.cursor)?;
         }
-        Ok(passed)
+        Ok(skipped)
     }
 
     /// Skips a field; `depth` is as for [`StateReader::field`]. The items of a branch are not
@@ -256,31 +256,31 @@ impl StateReader<'_> {
         depth: usize,
     ) -> StoredResult<SkippedItem> {
         let has_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
-        let mut passed = SkippedItem { has_deferred, ..SkippedItem::default() };
-        passed.add(self.skip_item::<()>()?);
+        let mut skipped = SkippedItem { has_deferred, ..SkippedItem::default() };
+        skipped.add(self.skip_item::<()>()?);
         if let Some(datatype) = branch {
             Branch::decode(datatype, &mut self.cursor)?;
-            return Ok(passed);
+            return Ok(skipped);
         }
         match kind {
-            FieldKind::Counter => passed.add(self.skip_item::<Totals>()?),
-            FieldKind::Register => passed.add(self.skip_item::<Assigned>()?),
-            FieldKind::Flag => passed.add(self.skip_item::<()>()?),
+            FieldKind::Counter => skipped.add(self.skip_item::<Totals>()?),
+            FieldKind::Register => skipped.add(self.skip_item::<Assigned>()?),
+            FieldKind::Flag => skipped.add(self.skip_item::<()>()?),
             FieldKind::Set => {
                 for _ in 0..self.cursor.count()? {
                     self.cursor.counted_slice()?;
-                    passed.add(self.skip_item::<()>()?);
+                    skipped.add(self.skip_item::<()>()?);
                 }
             }
             FieldKind::Map => {
                 for _ in 0..self.cursor.count()? {
                     self.cursor.counted_slice()?;
                     let (kind, branch) = self.kind(depth)?;
-                    passed.add(self.skip_field(kind, branch, depth + 1)?);
+                    skipped.add(self.skip_field(kind, branch, depth + 1)?);
                 }
             }
         }
-        Ok(passed)
+        Ok(skipped)
     }
 
     pub(super) fn item<P: ReadPayload>(&mut self) -> StoredResult<Item<P>> {

@@ -126,7 +126,7 @@ impl Object {
             events.all.advance(dot);
             clock.add(dot);
         }
-        let mut adopted: Option<ConvertedValue> = None;
+        let mut converted: Option<ConvertedValue> = None;
         let mut places = Vec::new();
         for (place, sibling) in self.siblings.iter().enumerate().filter(|(_, one)| is_one(one)) {
             let value = RiakDataType::decode(&sibling.value)?;
@@ -135,12 +135,12 @@ impl Object {
             }
             let read = ConvertedValue::of(value, &events, sibling.life())?;
             places.push(place);
-            match &mut adopted {
-                None => adopted = Some(read),
-                Some(adopted) => adopted.merge(read),
+            match &mut converted {
+                None => converted = Some(read),
+                Some(converted) => converted.merge(read),
             }
         }
-        let Some(ConvertedValue { datatype, mut content, clock: seen, life }) = adopted else {
+        let Some(ConvertedValue { datatype, mut content, clock: seen, life }) = converted else {
             return Ok(false);
         };
         clock.merge(&seen);

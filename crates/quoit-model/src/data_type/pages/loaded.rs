@@ -173,10 +173,10 @@ impl Loaded {
         let mut record = state.record;
         let content = std::mem::replace(&mut record.content, Content::of_record(datatype));
         let shell = State::from_record(datatype, record);
-        let mut closing = BranchCloser { pages, last_branch: root.last_branch };
-        let trunk = closing.close_record(content, open, fields)?;
+        let mut closer = BranchCloser { pages, last_branch: root.last_branch };
+        let trunk = closer.close_record(content, open, fields)?;
         // Without a branch, the record has no pages of branches.
-        let last_branch = if trunk.inner_bytes > 0 { closing.last_branch } else { 0 };
+        let last_branch = if trunk.inner_bytes > 0 { closer.last_branch } else { 0 };
         Ok(Root { shell, trunk, last_branch })
     }
 }

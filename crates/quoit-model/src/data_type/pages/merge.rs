@@ -243,7 +243,7 @@ impl Root {
 
 /// Merge of another copy's state into a copy in pages.
 struct Merging<'m, 'o, P: Pages> {
-    closing: BranchCloser<'m, P>,
+    closer: BranchCloser<'m, P>,
     /// Events that this copy had seen; `other_clock` has those of the other copy, `joined` those of
     /// both.
     clock: CausalClock,
@@ -263,9 +263,9 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
     ) -> Self {
         let mut joined = clock.clone();
         joined.merge(other_clock);
-        let closing = BranchCloser { pages, last_branch: paged.root().last_branch };
+        let closer = BranchCloser { pages, last_branch: paged.root().last_branch };
         let (clock, other_clock) = (clock.clone(), other_clock.clone());
-        Self { closing, clock, other_clock, joined, others }
+        Self { closer, clock, other_clock, joined, others }
     }
 
     /// Merges the record's state; returns the new root.
@@ -278,7 +278,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
             unreachable!("a record's items stay a branch")
         };
         // Without a branch, the record has no pages of branches.
-        let last_branch = if trunk.inner_bytes > 0 { self.closing.last_branch } else { 0 };
+        let last_branch = if trunk.inner_bytes > 0 { self.closer.last_branch } else { 0 };
         Ok(Root { shell: State::from_record(datatype, record), trunk: *trunk, last_branch })
     }
 
@@ -367,9 +367,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         let none = own.empty_like();
         let branch = match std::mem::replace(own, none) {
             Content::Branch(branch) => *branch,
-            items if self.closing.pages.can_have_branches() => {
-                self.closing.branch_of(items, seed)?
-            }
+            items if self.closer.pages.can_have_branches() => self.closer.branch_of(items, seed)?,
             // A record with a very long name has no branches, so its fields may have any size.
             items => {
                 *own = items;
@@ -380,9 +378,9 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
             }
         };
         let mut source = Source::new(other, seed);
-        let branch = self.closing.widen(branch, source.page_count() / 2, seed)?;
+        let branch = self.closer.widen(branch, source.page_count() / 2, seed)?;
         let branch = self.pages(branch, &mut source, undone, seed, depth)?;
-        *own = self.closing.settle_branch(branch, seed)?;
+        *own = self.closer.settle_branch(branch, seed)?;
         Ok(())
     }
 
@@ -401,11 +399,11 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
             let mut open = OpenBranch::new(branch);
             let none = open.branch.empty_like();
             let before = open.branch.clone();
-            let mut items = open.read_page(seed, range, self.closing.pages)?.unwrap_or(none);
+            let mut items = open.read_page(seed, range, self.closer.pages)?.unwrap_or(none);
             unread.subtract_difference(&before, &open.branch);
             let theirs = source.take_until(range.last(), self.others.as_deref_mut())?;
             self.content(&mut items, theirs, undone, seed, depth)?;
-            branch = self.closing.put_back(items, open, seed)?;
+            branch = self.closer.put_back(items, open, seed)?;
         }
         if unread.counts_nothing() && source.is_read() {
             Ok(branch)

@@ -50,7 +50,7 @@ pub struct PagedObject {
 impl PagedObject {
     /// True if a stored form is that of an object with pages.
     #[must_use]
-    pub fn is_one(stored: &[u8]) -> bool {
+    pub fn is_paged(stored: &[u8]) -> bool {
         stored.first() == Some(&PAGED_FORMAT_1)
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// Pages that were read, by their lowest hash.
-pub(super) type Known = BTreeMap<ItemHash, ReadPage>;
+pub(super) type ReadPages = BTreeMap<ItemHash, ReadPage>;
 
 /// A page, as far as it was read.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl ReadPage {
 pub(super) struct OpenBranch {
     /// Figures of the items that were not taken out.
     pub(super) branch: Branch,
-    pub(super) known: Known,
+    pub(super) known: ReadPages,
 }
 
 /// Branches in a content that were opened.
@@ -93,7 +93,7 @@ impl<'w> OpenSelection<'w> {
 impl OpenBranch {
     /// A branch of which nothing was read.
     pub(super) const fn new(branch: Branch) -> Self {
-        Self { branch, known: Known::new() }
+        Self { branch, known: ReadPages::new() }
     }
 
     /// Reads some items and, of the same pages, all items with deferred events.
@@ -159,7 +159,7 @@ impl Content {
     pub(super) fn open<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
-        opening: OpenSelection<'_>,
+        selection: OpenSelection<'_>,
         depth: usize,
         pages: &mut P,
     ) -> Result<OpenedBranches, P::Error> {
@@ -168,12 +168,12 @@ impl Content {
             return Err(StoredFormError::BadForm { what: "maps nested too deeply", at: 0 }.into());
         }
         if let Self::Branch(branch) = self {
-            if matches!(opening, OpenSelection::Waiting) && branch.waiting_count == 0 {
+            if matches!(selection, OpenSelection::Waiting) && branch.waiting_count == 0 {
                 return Ok(opened);
             }
             let mut open = OpenBranch::new((**branch).clone());
             let mut items = branch.empty_like();
-            match opening {
+            match selection {
                 OpenSelection::Some(wanted) => {
                     open.read_items(seed, wanted.hashes(), &mut items, pages)?;
                 }
@@ -190,7 +190,7 @@ impl Content {
             opened.branch = Some(open);
             *self = items;
         }
-        self.open_fields(seed, opening, depth, pages, &mut opened.fields)?;
+        self.open_fields(seed, selection, depth, pages, &mut opened.fields)?;
         Ok(opened)
     }
 
@@ -198,7 +198,7 @@ impl Content {
     pub(super) fn open_fields<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
-        opening: OpenSelection<'_>,
+        selection: OpenSelection<'_>,
         depth: usize,
         pages: &mut P,
         opened: &mut BTreeMap<FieldName, OpenedBranches>,
@@ -209,8 +209,8 @@ impl Content {
                 continue;
             }
             let hash = ItemHash::of_field_in(name, seed);
-            let Some(opening) = opening.within(name, hash) else { continue };
-            let inner = field.content.open(hash.0, opening, depth + 1, pages)?;
+            let Some(selection) = selection.within(name, hash) else { continue };
+            let inner = field.content.open(hash.0, selection, depth + 1, pages)?;
             if !inner.is_nothing() {
                 opened.insert(name.clone(), inner);
             }
@@ -219,6 +219,7 @@ impl Content {
     }
 }
 
+/// Returns the error that a page lacks items of which its root knows.
 pub(super) const fn missing_items_error() -> StoredFormError {
     StoredFormError::BadForm { what: "less than its root knows of", at: 0 }
 }

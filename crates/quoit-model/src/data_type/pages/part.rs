@@ -44,8 +44,8 @@ impl PagedObject {
         };
         field.content = content.wanted(seed, wanted, &mut last);
         // A read of a field reads its whole content.
-        let (opening, mut opened) = (OpenSelection::All, BTreeMap::new());
-        field.content.open_fields(seed, opening, path.len() + 1, pages, &mut opened)?;
+        let (selection, mut opened) = (OpenSelection::All, BTreeMap::new());
+        field.content.open_fields(seed, selection, path.len() + 1, pages, &mut opened)?;
         Ok(Some(ItemRange { state: State::from_record(datatype, field), last, size }))
     }
 }

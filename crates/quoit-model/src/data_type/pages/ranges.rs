@@ -254,8 +254,8 @@ impl PagedObject {
         let (mut items, mut rest) = (trunk.empty_like(), 0u64);
         for page in trunk.table.pages() {
             let Some((content, _)) = trunk.take_page(0, page, pages)? else { continue };
-            let mut splitting = CopySplitter { pages: &mut *pages, clock, wants_items };
-            let (some, others) = splitting.split(content, 0, region, 1)?;
+            let mut splitter = CopySplitter { pages: &mut *pages, clock, wants_items };
+            let (some, others) = splitter.split(content, 0, region, 1)?;
             rest = rest.wrapping_add(others);
             if wants_items {
                 items.append(some);

@@ -2,7 +2,7 @@
 //! branches.
 
 use super::branch::{Branch, Figures, encode_page};
-use super::open::{Known, OpenBranch, OpenedBranches, ReadPage};
+use super::open::{OpenBranch, OpenedBranches, ReadPage, ReadPages};
 use super::{ItemHash, PageRange, Pages};
 use crate::data_type::content::{Content, MapField};
 use crate::data_type::item::Item;
@@ -261,7 +261,7 @@ struct PagesToWrite {
     /// Size of these pages in bytes.
     size_bytes: u64,
     /// Pages that need not be read from the store again.
-    known: Known,
+    known: ReadPages,
 }
 
 impl PagesToWrite {

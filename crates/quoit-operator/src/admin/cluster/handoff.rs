@@ -1,7 +1,7 @@
 //! `transfers`, `transfer-limit`, `transfer-rate` and `handoff`.
 
 use super::member_table::{bar, rule};
-use super::{Api, done, of_node, plain, print};
+use super::{Api, document_of, of_node, plain, print};
 use crate::admin::status::reap_record_lines;
 use quoit_cli::columns::columns;
 use quoit_cli::figures::{duration, size};
@@ -66,7 +66,7 @@ impl HandoffArgs {
         match (&self.node, self.all) {
             (_, true) => Ok(None),
             (Some(node), _) => Ok(Some(node.clone())),
-            (None, false) => Ok(Some(plain(&done(api.get("ping")?, format)?["node"]))),
+            (None, false) => Ok(Some(plain(&document_of(api.get("ping")?, format)?["node"]))),
         }
     }
 }
@@ -93,7 +93,7 @@ impl LimitArgs {
 pub(crate) fn transfer_limit(api: &Api, args: &LimitArgs, format: Format) -> Result<()> {
     let (node, limit) = args.parts();
     let Some(limit) = limit else {
-        let document = done(api.get("transfer-limits")?, format)?;
+        let document = document_of(api.get("transfer-limits")?, format)?;
         print(&document, format, |document| {
             limit_page(document, "Limit", |each| plain(&each["limit"]))
         });
@@ -109,7 +109,7 @@ pub(crate) fn transfer_limit(api: &Api, args: &LimitArgs, format: Format) -> Res
 pub(crate) fn transfer_rate(api: &Api, args: &LimitArgs, format: Format) -> Result<()> {
     let (node, rate) = args.parts();
     let Some(rate) = rate else {
-        let document = done(api.get("transfer-limits")?, format)?;
+        let document = document_of(api.get("transfer-limits")?, format)?;
         print(&document, format, |document| {
             limit_page(document, "Rate", |each| rate_text(&each["rate"]))
         });
@@ -132,7 +132,7 @@ fn set_limit(
 ) -> Result<()> {
     let (node, what, shown) = words;
     let body = json!({ name: value, "node": node });
-    let document = done(api.post("transfer-limits", Some(&body))?, format)?;
+    let document = document_of(api.post("transfer-limits", Some(&body))?, format)?;
     print(&document, format, |document| match node {
         Some(node) => format!("Set {what} for {node} to {shown}"),
         None => {
@@ -170,13 +170,13 @@ pub(crate) fn handoff(api: &Api, command: &HandoffCommand, format: Format) -> Re
         HandoffCommand::Enable(args) => switch(api, args, true, format),
         HandoffCommand::Disable(args) => switch(api, args, false, format),
         HandoffCommand::Summary => {
-            let document = done(api.get("transfers")?, format)?;
+            let document = document_of(api.get("transfers")?, format)?;
             print(&document, format, summary_page);
             Ok(())
         }
         HandoffCommand::Details(args) => {
             let node = args.name(api, format)?;
-            let mut document = done(api.get("transfers")?, format)?;
+            let mut document = document_of(api.get("transfers")?, format)?;
             let of_node = |each: &Value| node.as_ref().is_none_or(|node| each["from"] == **node);
             if let Some(active) = document.get_mut("active").and_then(Value::as_array_mut) {
                 active.retain(of_node);
@@ -187,7 +187,7 @@ pub(crate) fn handoff(api: &Api, command: &HandoffCommand, format: Format) -> Re
         HandoffCommand::Config(args) => {
             let node = args.name(api, format)?;
             let path = of_node("transfer-limits", node.as_deref());
-            let document = done(api.get(&path)?, format)?;
+            let document = document_of(api.get(&path)?, format)?;
             print(&document, format, config_page);
             Ok(())
         }
@@ -203,7 +203,7 @@ fn switch(api: &Api, args: &SwitchArgs, on: bool, format: Format) -> Result<()> 
     if args.direction != Direction::Inbound {
         body["outbound"] = on.into();
     }
-    let document = done(api.post("transfer-limits", Some(&body))?, format)?;
+    let document = document_of(api.post("transfer-limits", Some(&body))?, format)?;
     print(&document, format, config_page);
     Ok(())
 }
@@ -298,7 +298,7 @@ fn left(each: &Value) -> String {
 
 /// Prints the waiting and the active transfers.
 pub(crate) fn transfers(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("transfers")?, format)?;
+    let document = document_of(api.get("transfers")?, format)?;
     print(&document, format, transfers_page);
     Ok(())
 }

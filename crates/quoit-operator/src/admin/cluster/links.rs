@@ -1,7 +1,7 @@
 //! `quoit admin cluster init`, `token` and `tls`: the cluster's certificate authority, join tokens, and the
 //! security of connections between nodes.
 
-use super::{Api, done, plain, print, segment};
+use super::{Api, document_of, plain, print, segment};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use quoit_cli::Format;
@@ -117,7 +117,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 /// Creates the certificate authority.
 pub(super) fn init(api: &Api, format: Format) -> Result<()> {
-    let answer = done(api.post("cluster/tls/init", None)?, format)?;
+    let answer = document_of(api.post("cluster/tls/init", None)?, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }
@@ -127,17 +127,17 @@ pub(super) fn token(api: &Api, args: &TokenArgs, format: Format) -> Result<()> {
     match &args.command {
         None => {
             let body = json!({ "nodes": args.nodes, "secs": args.ttl.as_secs() });
-            let answer = done(api.post("cluster/tls/tokens", Some(&body))?, format)?;
+            let answer = document_of(api.post("cluster/tls/tokens", Some(&body))?, format)?;
             // Only the token on standard output, because it is redirected to a file or a variable.
             print(&answer, format, |document| plain(&document["token"]));
         }
         Some(TokenCommand::List) => {
-            let answer = done(api.get("cluster/tls")?, format)?;
+            let answer = document_of(api.get("cluster/tls")?, format)?;
             print(&answer["tokens"], format, tokens);
         }
         Some(TokenCommand::Revoke { id }) => {
             let path = format!("cluster/tls/tokens/{}", segment(id));
-            let answer = done(api.delete(&path)?, format)?;
+            let answer = document_of(api.delete(&path)?, format)?;
             print(&answer, format, |document| plain(&document["message"]));
         }
     }
@@ -148,11 +148,11 @@ pub(super) fn token(api: &Api, args: &TokenArgs, format: Format) -> Result<()> {
 pub(super) fn tls(api: &Api, args: &TlsArgs, format: Format) -> Result<()> {
     match args.command {
         None => {
-            let answer = done(api.get("cluster/tls")?, format)?;
+            let answer = document_of(api.get("cluster/tls")?, format)?;
             print(&answer, format, shown);
         }
         Some(TlsCommand::Rotate) => {
-            let answer = done(api.post("cluster/tls/rotate", None)?, format)?;
+            let answer = document_of(api.post("cluster/tls/rotate", None)?, format)?;
             print(&answer, format, |document| plain(&document["message"]));
         }
     }

@@ -18,7 +18,7 @@ pub(super) use status_pages::{
 };
 pub(super) use unstaged::{UnstagedArgs, force_remove, join, leave};
 
-use super::{Api, done, plain, print, segment};
+use super::{Api, document_of, plain, print, segment};
 use anyhow::Result;
 use clap::Subcommand;
 use quoit_cli::Format;
@@ -153,7 +153,7 @@ pub(crate) fn down(api: &Api, node: &str, format: Format) -> Result<()> {
 
 /// Requests a change, and prints the node's answer.
 fn change(api: &Api, path: &str, body: &Value, format: Format) -> Result<()> {
-    let answer = done(api.post(&format!("cluster/{path}"), Some(body))?, format)?;
+    let answer = document_of(api.post(&format!("cluster/{path}"), Some(body))?, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `cluster plan`, `commit` and `clear`.
 
 use super::member_table::{bar, membership, rule};
-use crate::admin::{Answer, Api, done, plain, print};
+use crate::admin::{Answer, Api, document_of, plain, print};
 use anyhow::Result;
 use quoit_cli::Format;
 use quoit_cli::figures::{duration, size};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Prints the staged changes and their effects.
 pub(super) fn show(api: &Api, format: Format) -> Result<()> {
-    let plan = done(api.get("cluster/plan")?, format)?;
+    let plan = document_of(api.get("cluster/plan")?, format)?;
     print(&plan, format, page);
     Ok(())
 }
@@ -25,7 +25,7 @@ const REACHABLE_POLL: Duration = Duration::from_millis(100);
 /// Commits the plan that was last shown.
 pub(super) fn commit(api: &Api, format: Format) -> Result<()> {
     let answer = until_reachable(REACHABLE_LIMIT, || api.post("cluster/commit", Some(&json!({}))))?;
-    let answer = done(answer, format)?;
+    let answer = document_of(answer, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }
@@ -46,7 +46,7 @@ fn until_reachable(limit: Duration, mut ask: impl FnMut() -> Result<Answer>) -> 
 
 /// Discards the staged changes.
 pub(super) fn clear(api: &Api, format: Format) -> Result<()> {
-    let answer = done(api.delete("cluster/plan")?, format)?;
+    let answer = document_of(api.delete("cluster/plan")?, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }

@@ -52,7 +52,7 @@ pub(super) fn restore_node(args: &RestoreArgs, format: Format) -> Result<()> {
         }
     };
     let restored = restore(disk, epoch, role)?;
-    print(&document(&restored, Some(epoch)), format, |_| done(&restored, epoch, role));
+    print(&document(&restored, Some(epoch)), format, |_| restored_text(&restored, epoch, role));
     Ok(())
 }
 
@@ -77,7 +77,7 @@ fn shown(copy: &Restored) -> String {
     )
 }
 
-fn done(restored: &Restored, epoch: ClusterId, role: RestoreRole) -> String {
+fn restored_text(restored: &Restored, epoch: ClusterId, role: RestoreRole) -> String {
     let name = &restored.node;
     if role == RestoreRole::Follows {
         return format!(

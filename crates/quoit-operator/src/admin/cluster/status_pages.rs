@@ -1,7 +1,7 @@
 //! Commands that show members, partitions and transfers.
 
 use super::member_table::{bar, membership, name_list, percent};
-use super::{Api, done, of_node, plain, print, segment};
+use super::{Api, document_of, of_node, plain, print, segment};
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_cli::columns::columns;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 /// Prints the members and their shares.
 pub(crate) fn member_status(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("cluster")?, format)?;
+    let document = document_of(api.get("cluster")?, format)?;
     print(&document, format, membership);
     Ok(())
 }
 
 /// Prints the members, their reachability, and their shares.
 pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("cluster")?, format)?;
+    let document = document_of(api.get("cluster")?, format)?;
     print(&document, format, |document| {
         let heading = ["", "node", "status", "avail", "ring", "pending", "protocol", "location"];
         let members = document["members"].as_array().into_iter().flatten();
@@ -61,7 +61,7 @@ fn protocol(member: &Value) -> String {
 
 /// Prints the claimant, pending transfers and unreachable nodes.
 pub(crate) fn ring_status(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("cluster/ring")?, format)?;
+    let document = document_of(api.get("cluster/ring")?, format)?;
     print(&document, format, ring_page);
     Ok(())
 }
@@ -114,7 +114,7 @@ fn pending_lines(change: &Value) -> String {
 
 /// Prints whether all nodes agree on the ring; fails if they do not.
 pub(crate) fn ring_ready(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("cluster/ring-ready")?, format)?;
+    let document = document_of(api.get("cluster/ring-ready")?, format)?;
     let is_ready = document["ready"] == true;
     print(&document, format, |document| {
         if is_ready {
@@ -131,7 +131,7 @@ pub(crate) fn ring_ready(api: &Api, format: Format) -> Result<()> {
 
 /// Prints the services of the node.
 pub(crate) fn services(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("services")?, format)?;
+    let document = document_of(api.get("services")?, format)?;
     print(&document, format, |document| {
         let names = document["services"].as_array().into_iter().flatten();
         format!("[{}]", names.map(plain).collect::<Vec<_>>().join(","))
@@ -156,7 +156,7 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
     loop {
         // A node that is starting does not answer yet.
         if let Ok(answer) = api.get(&path) {
-            let document = done(answer, format)?;
+            let document = document_of(answer, format)?;
             let services = document["services"].as_array().map(Vec::as_slice).unwrap_or_default();
             if services.iter().any(|service| *service == *args.service) {
                 print(&document, format, |_| format!("{} is up", args.service));
@@ -184,7 +184,7 @@ fn unknown_service(service: &str, services: &[Value]) -> Option<String> {
 
 /// Prints the partitions of a node.
 pub(super) fn partitions(api: &Api, node: Option<&str>, format: Format) -> Result<()> {
-    let document = done(api.get(&of_node("cluster/partitions", node))?, format)?;
+    let document = document_of(api.get(&of_node("cluster/partitions", node))?, format)?;
     print(&document, format, |document| {
         let heading = ["type", "index", "id"].map(str::to_owned);
         let partitions = document["partitions"].as_array().into_iter().flatten();
@@ -202,7 +202,7 @@ pub(super) fn partition(api: &Api, partition: &str, format: Format) -> Result<()
         bail!("{partition} names no partition: write id=N or index=N");
     };
     let path = format!("cluster/partition?{by}={}", segment(number));
-    let document = done(api.get(&path)?, format)?;
+    let document = document_of(api.get(&path)?, format)?;
     print(&document, format, |document| {
         let heading = ["index", "id", "owner", "replicas"].map(str::to_owned);
         let primaries = document["primaries"].as_array().into_iter().flatten();
@@ -215,7 +215,7 @@ pub(super) fn partition(api: &Api, partition: &str, format: Format) -> Result<()
 
 /// Prints the number of partitions.
 pub(super) fn partition_count(api: &Api, node: Option<&str>, format: Format) -> Result<()> {
-    let document = done(api.get(&of_node("cluster/partition-count", node))?, format)?;
+    let document = document_of(api.get(&of_node("cluster/partition-count", node))?, format)?;
     print(&document, format, |document| match node {
         None => format!("Cluster-wide partition-count: {}", document["ring_size"]),
         Some(_) => {

@@ -1,7 +1,7 @@
 //! The older forms of membership changes, which stage, plan and commit in one step: `join -f`, `leave -f`,
 //! `remove -f`.
 
-use super::{Api, address, done, plain, print};
+use super::{Api, address, document_of, plain, print};
 use crate::admin::Answer;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -60,18 +60,19 @@ fn at_once(
              commit, which show first what would move; or add -f"
         );
     }
-    let staged = done(api.get("cluster/plan")?, format)?;
+    let staged = document_of(api.get("cluster/plan")?, format)?;
     if count(&staged) > 0 {
         bail!(
             "other changes are staged: look at cluster plan, then cluster commit or cluster clear"
         );
     }
-    done(api.post(&format!("cluster/{command}"), Some(&body))?, format)?;
+    document_of(api.post(&format!("cluster/{command}"), Some(&body))?, format)?;
     let plan = await_plan(api, format)?;
     if count(&plan) != 1 {
         bail!("other changes were staged meanwhile: look at cluster plan, then cluster commit");
     }
-    let answer = done(api.post("cluster/commit", Some(&json!({ "plan": plan["plan"] })))?, format)?;
+    let answer =
+        document_of(api.post("cluster/commit", Some(&json!({ "plan": plan["plan"] })))?, format)?;
     print(&answer, format, |document| {
         let transition = &plan["transitions"][0];
         let moved = transition["reassigned"].as_u64().unwrap_or_default();
@@ -94,7 +95,7 @@ fn await_plan(api: &Api, format: Format) -> Result<Value> {
             Answer::Refused { .. } => true,
         };
         if !is_early || Instant::now() > limit {
-            return done(answer, format);
+            return document_of(answer, format);
         }
         sleep(PAUSE);
     }

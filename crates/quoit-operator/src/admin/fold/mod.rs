@@ -2,7 +2,7 @@
 
 mod trees;
 
-use super::{Api, done, plain, segment};
+use super::{Api, document_of, plain, segment};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
@@ -202,7 +202,7 @@ pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<(
             list_buckets(api, limit.unwrap_or(usize::MAX), format)
         }
         FoldCommand::Status { id: None } => {
-            let document = done(api.get("folds")?, format)?;
+            let document = document_of(api.get("folds")?, format)?;
             super::print(&document, format, |document| {
                 let all = document["folds"].as_array().map(Vec::as_slice).unwrap_or_default();
                 let lines: Vec<String> = all.iter().map(line).collect();
@@ -211,7 +211,7 @@ pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<(
             Ok(())
         }
         FoldCommand::Status { id: Some(id) } => {
-            let document = done(api.get("folds")?, format)?;
+            let document = document_of(api.get("folds")?, format)?;
             let all = document["folds"].as_array().map(Vec::as_slice).unwrap_or_default();
             let Some(job) = all.iter().find(|job| job["id"] == *id) else {
                 bail!("there is no fold {id} on this node");
@@ -220,7 +220,7 @@ pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<(
             Ok(())
         }
         FoldCommand::Cancel { id } => {
-            let document = done(api.delete(&format!("folds/{id}"))?, format)?;
+            let document = document_of(api.delete(&format!("folds/{id}"))?, format)?;
             super::print(&document, format, line);
             Ok(())
         }
@@ -286,7 +286,7 @@ fn started(
         wanted["tree_size"] = json!(walk.tree_size.to_string());
     }
     wanted["limit"] = json!(walk.limit);
-    let job = done(api.post("folds", Some(&wanted))?, format)?;
+    let job = document_of(api.post("folds", Some(&wanted))?, format)?;
     Ok((job, wanted))
 }
 
@@ -303,7 +303,7 @@ fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
 
 /// Bucket types and buckets that contain keys.
 fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
-    let document = done(api.get("bucket-types")?, Format::Human)?;
+    let document = document_of(api.get("bucket-types")?, Format::Human)?;
     let types = document["types"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut found = Vec::new();
     for bucket_type in types.iter().filter(|each| each["state"] == "active") {
@@ -380,7 +380,7 @@ fn for_each_result(
 ) -> Result<Value> {
     let mut progress = Progress::on_stderr("folding", Unit::Items("records"), None);
     loop {
-        let job = done(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
+        let job = document_of(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
         let found = job["found"].as_array().map(Vec::as_slice).unwrap_or_default();
         if !found.is_empty() {
             progress.clear();

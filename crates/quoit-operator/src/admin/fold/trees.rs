@@ -1,6 +1,6 @@
 //! Folds over the hash trees by which Riak compares clusters.
 
-use super::super::{Api, done, plain};
+use super::super::{Api, document_of, plain};
 use super::{FoldArgs, for_each_result, started, wanted_buckets};
 use anyhow::{Context, Result};
 use base64::Engine;
@@ -59,7 +59,7 @@ fn tree_size_used(tree: &Tree) -> usize {
 
 /// Prints the root of the tree of an `n_val`.
 pub(super) fn root(api: &Api, n_val: u32, format: Format) -> Result<()> {
-    let document = done(api.get(&format!("trees/{n_val}/root"))?, format)?;
+    let document = document_of(api.get(&format!("trees/{n_val}/root"))?, format)?;
     match format {
         Format::Json => say!("{document}"),
         Format::Human => print_hashes("branch", 0, &decoded(&document["root"])?),
@@ -70,7 +70,7 @@ pub(super) fn root(api: &Api, n_val: u32, format: Format) -> Result<()> {
 /// Prints the leaves of branches of such a tree.
 pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -> Result<()> {
     let path = format!("trees/{n_val}/branches?branches={}", joined(numbers));
-    let document = done(api.get(&path)?, format)?;
+    let document = document_of(api.get(&path)?, format)?;
     if format == Format::Json {
         say!("{document}");
         return Ok(());
@@ -92,7 +92,7 @@ pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -
 /// Prints the keys and version vectors in segments of such a tree.
 pub(super) fn clocks(api: &Api, n_val: u32, segments: &[u32], format: Format) -> Result<()> {
     let path = format!("trees/{n_val}/clocks?segments={}", joined(segments));
-    let document = done(api.get(&path)?, format)?;
+    let document = document_of(api.get(&path)?, format)?;
     for record in document["keys"].as_array().map(Vec::as_slice).unwrap_or_default() {
         match format {
             Format::Json => say!("{record}"),

@@ -41,7 +41,7 @@ impl Kept {
         if let Some(paged) = &mut self.paged {
             let mut stored = Vec::new();
             paged.encode_into(&mut stored);
-            assert!(PagedObject::is_one(&stored));
+            assert!(PagedObject::is_paged(&stored));
             assert_eq!(paged.generation(), self.generation);
             *paged = PagedObject::decode(&stored.into()).unwrap();
         }
@@ -393,7 +393,7 @@ fn what_expires_and_what_has_no_elements_stays_whole() {
         assert_eq!(PagedObject::needs_pages(&object), is_divided);
         let mut stored = Vec::new();
         object.encode_into(&mut stored);
-        assert!(PagedObject::may_need_pages(&stored) && !PagedObject::is_one(&stored));
+        assert!(PagedObject::may_need_pages(&stored) && !PagedObject::is_paged(&stored));
     }
 }
 

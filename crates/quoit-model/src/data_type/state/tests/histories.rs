@@ -1,7 +1,7 @@
 //! Random histories of several replicas, compared with the naive model.
 
 use super::model::{Event, History, Seen, comparable, live_of, request, value};
-use super::strategies::{Context, HistoryStep, REPLICAS, happenings};
+use super::strategies::{Context, HistoryStep, REPLICAS, history_steps};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -37,8 +37,8 @@ impl World {
         Replica::new(&char::from(b'a' + self.incarnation_count).to_string(), self.datatype)
     }
 
-    fn happen(&mut self, happening: HistoryStep) -> Result<(), TestCaseError> {
-        let replica = match happening {
+    fn happen(&mut self, step: HistoryStep) -> Result<(), TestCaseError> {
+        let replica = match step {
             HistoryStep::Operate { replica, operation, context, now_us } => {
                 self.replicas[replica].now_us = now_us;
                 self.operate(replica, &operation, &context)?;
@@ -179,35 +179,35 @@ impl World {
     }
 }
 
-fn run(datatype: Datatype, happenings: Vec<HistoryStep>) -> Result<(), TestCaseError> {
+fn run(datatype: Datatype, history_steps: Vec<HistoryStep>) -> Result<(), TestCaseError> {
     let mut world = World::new(datatype);
-    happenings.into_iter().try_for_each(|happening| world.happen(happening))?;
+    history_steps.into_iter().try_for_each(|step| world.happen(step))?;
     world.come_to_rest()
 }
 
 proptest! {
     #[test]
-    fn counters_are_what_the_model_says(happenings in happenings(Datatype::Counter)) {
-        run(Datatype::Counter, happenings)?;
+    fn counters_are_what_the_model_says(history_steps in history_steps(Datatype::Counter)) {
+        run(Datatype::Counter, history_steps)?;
     }
 
     #[test]
-    fn sets_are_what_the_model_says(happenings in happenings(Datatype::Set)) {
-        run(Datatype::Set, happenings)?;
+    fn sets_are_what_the_model_says(history_steps in history_steps(Datatype::Set)) {
+        run(Datatype::Set, history_steps)?;
     }
 
     #[test]
-    fn grow_only_sets_are_what_the_model_says(happenings in happenings(Datatype::Gset)) {
-        run(Datatype::Gset, happenings)?;
+    fn grow_only_sets_are_what_the_model_says(history_steps in history_steps(Datatype::Gset)) {
+        run(Datatype::Gset, history_steps)?;
     }
 
     #[test]
-    fn maps_are_what_the_model_says(happenings in happenings(Datatype::Map)) {
-        run(Datatype::Map, happenings)?;
+    fn maps_are_what_the_model_says(history_steps in history_steps(Datatype::Map)) {
+        run(Datatype::Map, history_steps)?;
     }
 
     #[test]
-    fn hyperloglogs_are_what_the_model_says(happenings in happenings(Datatype::Hll)) {
-        run(Datatype::Hll, happenings)?;
+    fn hyperloglogs_are_what_the_model_says(history_steps in history_steps(Datatype::Hll)) {
+        run(Datatype::Hll, history_steps)?;
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
-enum HistoryStep {
+enum ObjectHistoryStep {
     /// An operation by a client that had read nothing, or any object of the history.
     Operate { replica: usize, operation: Operation, read: Option<prop::sample::Index> },
     /// A plain value or a delete by a client that had read nothing, or any object of the history.
@@ -19,19 +19,19 @@ enum HistoryStep {
     Merge { replica: usize, from: prop::sample::Index },
 }
 
-fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<HistoryStep>> {
+fn history_steps(datatype: Datatype) -> impl Strategy<Value = Vec<ObjectHistoryStep>> {
     let replica = || 0..REPLICAS;
     let read = || prop::option::of(any::<prop::sample::Index>());
-    let happening = prop_oneof![
+    let step = prop_oneof![
         5 => (replica(), operation(datatype), read()).prop_map(
-            |(replica, operation, read)| HistoryStep::Operate { replica, operation, read }
+            |(replica, operation, read)| ObjectHistoryStep::Operate { replica, operation, read }
         ),
         2 => (replica(), any::<bool>(), read())
-            .prop_map(|(replica, deleted, read)| HistoryStep::Write { replica, deleted, read }),
+            .prop_map(|(replica, deleted, read)| ObjectHistoryStep::Write { replica, deleted, read }),
         5 => (replica(), any::<prop::sample::Index>())
-            .prop_map(|(replica, from)| HistoryStep::Merge { replica, from }),
+            .prop_map(|(replica, from)| ObjectHistoryStep::Merge { replica, from }),
     ];
-    vec(happening, 0..30)
+    vec(step, 0..30)
 }
 
 struct World {
@@ -53,17 +53,17 @@ impl World {
         Self { datatype, writes_ahead, objects, history: History::default(), once: vec![nothing] }
     }
 
-    fn happen(&mut self, happening: HistoryStep) -> Result<(), TestCaseError> {
-        let replica = match happening {
-            HistoryStep::Operate { replica, operation, read } => {
+    fn happen(&mut self, step: ObjectHistoryStep) -> Result<(), TestCaseError> {
+        let replica = match step {
+            ObjectHistoryStep::Operate { replica, operation, read } => {
                 self.operate(replica, &operation, read);
                 replica
             }
-            HistoryStep::Write { replica, deleted, read } => {
+            ObjectHistoryStep::Write { replica, deleted, read } => {
                 self.write(replica, deleted, read);
                 replica
             }
-            HistoryStep::Merge { replica, from } => {
+            ObjectHistoryStep::Merge { replica, from } => {
                 let (object, seen) = from.get(&self.once).clone();
                 self.objects[replica].0 = self.objects[replica].0.merge(&object);
                 self.objects[replica].1.extend(seen);
@@ -155,10 +155,10 @@ impl World {
 fn run(
     datatype: Datatype,
     writes_ahead: bool,
-    happenings: Vec<HistoryStep>,
+    history_steps: Vec<ObjectHistoryStep>,
 ) -> Result<(), TestCaseError> {
     let mut world = World::new(datatype, writes_ahead);
-    happenings.into_iter().try_for_each(|happening| world.happen(happening))?;
+    history_steps.into_iter().try_for_each(|step| world.happen(step))?;
     let all = world.objects.clone();
     for replica in 0..REPLICAS {
         for (object, seen) in all.iter().rev() {
@@ -173,25 +173,25 @@ fn run(
 proptest! {
     #[test]
     fn objects_with_counters_are_what_the_model_says(
-        happenings in happenings(Datatype::Counter),
+        history_steps in history_steps(Datatype::Counter),
         writes_ahead: bool,
     ) {
-        run(Datatype::Counter, writes_ahead, happenings)?;
+        run(Datatype::Counter, writes_ahead, history_steps)?;
     }
 
     #[test]
     fn objects_with_sets_are_what_the_model_says(
-        happenings in happenings(Datatype::Set),
+        history_steps in history_steps(Datatype::Set),
         writes_ahead: bool,
     ) {
-        run(Datatype::Set, writes_ahead, happenings)?;
+        run(Datatype::Set, writes_ahead, history_steps)?;
     }
 
     #[test]
     fn objects_with_maps_are_what_the_model_says(
-        happenings in happenings(Datatype::Map),
+        history_steps in history_steps(Datatype::Map),
         writes_ahead: bool,
     ) {
-        run(Datatype::Map, writes_ahead, happenings)?;
+        run(Datatype::Map, writes_ahead, history_steps)?;
     }
 }

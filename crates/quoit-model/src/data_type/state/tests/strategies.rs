@@ -100,14 +100,14 @@ pub(super) enum HistoryStep {
 
 pub(super) const REPLICAS: usize = 3;
 
-pub(super) fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<HistoryStep>> {
+pub(super) fn history_steps(datatype: Datatype) -> impl Strategy<Value = Vec<HistoryStep>> {
     let replica = || 0..REPLICAS;
     let context = prop_oneof![
         2 => Just(Context::None),
         2 => Just(Context::Fresh),
         3 => any::<prop::sample::Index>().prop_map(Context::Read),
     ];
-    let happening = prop_oneof![
+    let step = prop_oneof![
         10 => (replica(), operation(datatype), context, 0u64..4).prop_map(
             |(replica, operation, context, now_us)| {
                 HistoryStep::Operate { replica, operation, context, now_us }
@@ -120,5 +120,5 @@ pub(super) fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<Histor
         1 => replica().prop_map(|replica| HistoryStep::Forget { replica }),
         3 => replica().prop_map(|replica| HistoryStep::Read { replica }),
     ];
-    vec(happening, 0..40)
+    vec(step, 0..40)
 }
