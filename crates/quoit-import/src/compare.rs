@@ -54,7 +54,7 @@ pub struct CompareArgs {
 }
 
 /// The versions of a bucket's records: a digest for each key.
-type Versions = BTreeMap<Bytes, u64>;
+type DigestByKey = BTreeMap<Bytes, u64>;
 
 /// Findings about one bucket. Each pair has the number of a side's records and the sum of their digests.
 struct Compared {
@@ -163,7 +163,7 @@ async fn compare_bucket(
     bucket: Bucket,
 ) -> Result<Compared> {
     let (of_riak, of_here) = (versions(riak, &bucket).await?, versions(here, &bucket).await?);
-    let only = |one: &Versions, other: &Versions| -> Vec<Bytes> {
+    let only = |one: &DigestByKey, other: &DigestByKey| -> Vec<Bytes> {
         one.keys().filter(|key| !other.contains_key(*key)).cloned().collect()
     };
     let (mut differing, mut same) = (Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ async fn compare_bucket(
 }
 
 /// The number of records, and the sum of their versions' digests.
-fn figures(versions: &Versions) -> (usize, u64) {
+fn figures(versions: &DigestByKey) -> (usize, u64) {
     (versions.len(), versions.values().fold(0, |sum, digest| sum.wrapping_add(*digest)))
 }
 
@@ -215,8 +215,8 @@ fn values(object: Option<Object>) -> BTreeMap<Bytes, Option<Bytes>> {
     .collect()
 }
 
-async fn versions(client: &Arc<Client>, bucket: &Bucket) -> Result<Versions> {
-    let mut versions = Versions::new();
+async fn versions(client: &Arc<Client>, bucket: &Bucket) -> Result<DigestByKey> {
+    let mut versions = DigestByKey::new();
     let mut keys = client.list_keys(bucket, Some(REQUEST_TIMEOUT)).await?;
     let mut under_way = JoinSet::new();
     while let Some(some) = keys.next().await {
@@ -233,11 +233,11 @@ async fn versions(client: &Arc<Client>, bucket: &Bucket) -> Result<Versions> {
     Ok(versions)
 }
 
-type Version = Result<Option<(Bytes, u64)>>;
+type FetchedVersion = Result<Option<(Bytes, u64)>>;
 
 fn take(
-    joined: Option<Result<Version, tokio::task::JoinError>>,
-    versions: &mut Versions,
+    joined: Option<Result<FetchedVersion, tokio::task::JoinError>>,
+    versions: &mut DigestByKey,
 ) -> Result<()> {
     if let Some(joined) = joined
         && let Some((key, digest)) = joined??
@@ -248,7 +248,7 @@ fn take(
 }
 
 /// Reads the version of a record; `None` if it was deleted since the listing.
-async fn version(client: Arc<Client>, location: Location) -> Version {
+async fn version(client: Arc<Client>, location: Location) -> FetchedVersion {
     let options = GetOptions { head: true, ..GetOptions::default() };
     match client.get_with(&location, &options).await? {
         Fetched::Found(object) => {

@@ -88,7 +88,7 @@ struct BucketFigures {
 }
 
 #[derive(Default)]
-struct Figures {
+struct InspectFigures {
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), BucketFigures>,
     old_format: u64,
     damages: Vec<Damage>,
@@ -97,7 +97,7 @@ struct Figures {
     torn: Vec<Damage>,
 }
 
-impl Figures {
+impl InspectFigures {
     fn take(&mut self, seen: Finding) {
         match seen {
             Finding::Nothing => {}
@@ -109,7 +109,7 @@ impl Figures {
                     file: record.file.to_path_buf(),
                     offset: record.offset,
                     len: record.object.len() as u64,
-                    what: fault.to_string(),
+                    description: fault.to_string(),
                 }),
             },
         }
@@ -144,7 +144,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
     let found = open(&args.directories)?;
     let sizes: Vec<u64> = found.partitions.iter().map(|partition| partition.size_bytes()).collect();
     let mut progress = Progress::on_stderr("reading", Unit::Bytes, Some(sizes.iter().sum()));
-    let (mut figures, mut done_bytes, mut copies) = (Figures::default(), 0, 0);
+    let (mut figures, mut done_bytes, mut copies) = (InspectFigures::default(), 0, 0);
     for (partition, size) in found.partitions.iter().zip(&sizes) {
         partition.read(&Position::default(), None, &mut |seen, position| {
             copies += u64::from(matches!(seen, Finding::Record(_)));
@@ -170,7 +170,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
     Ok(())
 }
 
-fn document(found: &DiscoveredPartitions, figures: &Figures, file_bytes: u64) -> Value {
+fn document(found: &DiscoveredPartitions, figures: &InspectFigures, file_bytes: u64) -> Value {
     let engines: BTreeSet<&str> =
         found.partitions.iter().map(|partition| partition.engine.as_str()).collect();
     let buckets: Vec<Value> = figures
@@ -211,13 +211,13 @@ fn pieces(pieces: &[Damage]) -> Vec<Value> {
             "file": piece.file.display().to_string(),
             "offset": piece.offset,
             "bytes": piece.len,
-            "what": piece.what,
+            "what": piece.description,
         })
     };
     pieces.iter().map(entry).collect()
 }
 
-fn print(document: &Value, figures: &Figures) {
+fn print(document: &Value, figures: &InspectFigures) {
     let engines: Vec<&str> =
         document["engines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let ring_size = match document["ring_size"].as_u64() {

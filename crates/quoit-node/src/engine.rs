@@ -59,7 +59,7 @@ impl FoundLoss {
 
     /// Joins several losses into one, with the reason of the first.
     #[must_use]
-    pub fn together(losses: impl IntoIterator<Item = Self>) -> Option<Self> {
+    pub fn merge_all(losses: impl IntoIterator<Item = Self>) -> Option<Self> {
         losses.into_iter().reduce(|mut first, other| {
             first.reported_by.extend(other.reported_by);
             first

@@ -72,7 +72,7 @@ impl Replication {
             }
             C::SinkDiscover => self.discover_peers_soon(),
             C::Share { changes } => self.take_shared(changes).await?,
-            C::Shared => json!({"changes": self.links().told()}),
+            C::Shared => json!({"changes": self.links().shared_changes()}),
             C::Bootstrap { peers } => self.begin_bootstrap(peers).await?,
             C::BootstrapTake { peers, mut shares } => {
                 let name = self.store().control().read().node_name().to_owned();

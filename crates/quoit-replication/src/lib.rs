@@ -2,7 +2,7 @@
 //! clusters, and full-sync compares the records of two clusters.
 //!
 //! The other cluster is reached over its ordinary Protocol Buffers listeners. `quoit-core` has the
-//! source queues and stores arriving objects. This crate has peers, connections, pace and schedules.
+//! source queues and stores arriving objects. This crate has peers, connections, delays and schedules.
 //! The program runs [`Replication`] beside the server, and the administration API asks it for its
 //! status. `docs/design/replication.md` has the design.
 #![cfg_attr(

@@ -38,7 +38,7 @@ impl SharedLinks {
     }
 
     /// The changes that the node knows.
-    pub(crate) fn told(&self) -> SharedChanges {
+    pub(crate) fn shared_changes(&self) -> SharedChanges {
         self.changes.lock().clone()
     }
 
@@ -142,18 +142,18 @@ mod tests {
                 let now_us = 100 + at as u64 % 4;
                 nodes[*node].begin(&commands()[*command], &node.to_string(), now_us);
                 if let Some((from, to)) = order.get(at) {
-                    let told = nodes[*from].told();
+                    let told = nodes[*from].shared_changes();
                     nodes[*to].merge(told);
                 }
             }
             for _ in 0..2 {
                 for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 1)] {
-                    let told = nodes[from].told();
+                    let told = nodes[from].shared_changes();
                     nodes[to].merge(told);
                 }
             }
-            prop_assert_eq!(nodes[0].told(), nodes[1].told());
-            prop_assert_eq!(nodes[0].told(), nodes[2].told());
+            prop_assert_eq!(nodes[0].shared_changes(), nodes[1].shared_changes());
+            prop_assert_eq!(nodes[0].shared_changes(), nodes[2].shared_changes());
         }
     }
 
@@ -163,12 +163,12 @@ mod tests {
         let [add, change, _, suspend, ..] = commands();
         one.begin(&add, "a", 1);
         one.begin(&suspend, "a", 2);
-        let before = one.told();
+        let before = one.shared_changes();
         assert_eq!(before.len(), 2);
         one.begin(&change, "a", 3);
-        assert_eq!(other.merge(one.told()), [change]);
+        assert_eq!(other.merge(one.shared_changes()), [change]);
         assert!(other.merge(before).is_empty(), "what comes late is old");
-        assert_eq!(other.told(), one.told());
+        assert_eq!(other.shared_changes(), one.shared_changes());
     }
 
     #[test]
@@ -178,6 +178,6 @@ mod tests {
             |disk: &FaultyDisk| SharedLinks::new(Some(Arc::new(disk.clone()))).expect("it opens");
         let links = open(&disk);
         links.begin(&commands()[0], "a", 5);
-        assert_eq!(open(&disk.kill()).told(), links.told());
+        assert_eq!(open(&disk.kill()).shared_changes(), links.shared_changes());
     }
 }

@@ -65,7 +65,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
         if context.end.is_wanted() {
             return;
         }
-        context.pace.note(RequestOutcome::Failed);
+        context.delay.note(RequestOutcome::Failed);
         let text = fault.text(&context.address);
         let known = context.figures.state.lock().fault.clone();
         if known.as_deref() != Some(&text) {
@@ -74,7 +74,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
         context.figures.note_fault(text);
         context.store.stats().count(Counter::SinkErrors);
         let random = context.store.clock().monotonic_us();
-        tokio::time::sleep(context.pace.wait(random)).await;
+        tokio::time::sleep(context.delay.wait(random)).await;
     }
 }
 
@@ -136,7 +136,7 @@ async fn consume(context: &mut PeerContext) -> PeerFault {
         );
         match fault {
             None => {
-                context.pace.note(RequestOutcome::Stored);
+                context.delay.note(RequestOutcome::Stored);
                 figures.state.lock().fault = None;
             }
             Some(fault) => {
@@ -163,7 +163,7 @@ fn source_of(
 async fn note_empty(context: &mut PeerContext, queue_exists: bool) {
     context.figures.empty.fetch_add(1, Ordering::Relaxed);
     context.store.stats().count(Counter::SinkEmpty);
-    context.pace.note(RequestOutcome::Empty);
+    context.delay.note(RequestOutcome::Empty);
     if !queue_exists {
         tokio::time::sleep(REST_AFTER_FAULT).await;
     }

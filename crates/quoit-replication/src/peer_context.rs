@@ -21,7 +21,7 @@ pub(crate) struct PeerContext {
     pub(crate) queue: Bytes,
     pub(crate) address: PeerAddress,
     pub(crate) figures: Arc<PeerFigures>,
-    pub(crate) pace: Arc<PeerDelay>,
+    pub(crate) delay: Arc<PeerDelay>,
     /// Limits the number of objects that are stored at the same time.
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) is_suspended: watch::Receiver<bool>,

@@ -106,16 +106,16 @@ mod tests {
 
     #[test]
     fn delays_are_halved_by_objects_and_doubled_by_empty_queues() {
-        let pace = PeerDelay::default();
+        let delay = PeerDelay::default();
         let after = |outcome: RequestOutcome| {
-            pace.note(outcome);
-            pace.delay_ms()
+            delay.note(outcome);
+            delay.delay_ms()
         };
         let stored: Vec<u64> = (0..5).map(|_| after(RequestOutcome::Stored)).collect();
         assert_eq!(stored, [4, 2, 1, 0, 0]);
         let empty: Vec<u64> = (0..13).map(|_| after(RequestOutcome::Empty)).collect();
         assert_eq!(empty, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
-        assert!(pace.wait(u64::MAX) <= Duration::from_millis(1_024));
+        assert!(delay.wait(u64::MAX) <= Duration::from_millis(1_024));
     }
 
     #[test]

@@ -63,13 +63,13 @@ pub(crate) async fn consume(context: &mut PeerContext, protocol: Protocol) -> Pe
                 drop(permit);
                 figures.empty.fetch_add(1, Ordering::Relaxed);
                 context.store.stats().count(Counter::SinkEmpty);
-                context.pace.note(RequestOutcome::Empty);
+                context.delay.note(RequestOutcome::Empty);
             }
             Some(fetched) => {
                 let took_us = context.store.clock().monotonic_us() - began_us;
                 figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
                 store_until_stored(context, &fetched, &workers, permit).await;
-                context.pace.note(RequestOutcome::Stored);
+                context.delay.note(RequestOutcome::Stored);
             }
         }
         drop(in_hand);
@@ -77,7 +77,7 @@ pub(crate) async fn consume(context: &mut PeerContext, protocol: Protocol) -> Pe
             return PeerFault::Silent;
         }
         let random = context.store.clock().monotonic_us();
-        let wait = context.pace.wait(random);
+        let wait = context.delay.wait(random);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
@@ -177,14 +177,14 @@ async fn store_until_stored<'w>(
 }
 
 async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringError> {
-    let Fetched { bucket_type, bucket, key, what } = fetched;
+    let Fetched { bucket_type, bucket, key, content } = fetched;
     let name = BucketRef { bucket_type, bucket }.key(key);
     name.check().map_err(|fault| StoringError::Malformed(fault.to_string()))?;
     let mut encoded = Vec::new();
     name.encode_into(&mut encoded);
     let encoded = Bytes::from(encoded);
     let store = &context.store;
-    match what {
+    match content {
         Replicated::Object(object) => {
             let object = adopted(store, name.bucket, object.clone())?;
             // Riak does not say which clusters an object has visited, so it is not forwarded.

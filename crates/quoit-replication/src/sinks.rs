@@ -71,9 +71,9 @@ impl Drop for Task {
 }
 
 /// A peer of a queue, with the tasks of its connections.
-struct Peer {
+struct PeerTasks {
     figures: Arc<PeerFigures>,
-    pace: Arc<PeerDelay>,
+    delay: Arc<PeerDelay>,
     tasks: Vec<Task>,
 }
 
@@ -84,10 +84,10 @@ struct Sink {
     discovered: Vec<PeerAddress>,
     workers: Arc<Semaphore>,
     is_suspended: watch::Sender<bool>,
-    peers: BTreeMap<String, Peer>,
+    peers: BTreeMap<String, PeerTasks>,
 }
 
-struct State {
+struct SinksState {
     sinks: BTreeMap<String, Sink>,
     kept: KeptChanges,
     /// True if tasks run, which they do only while the node serves.
@@ -99,7 +99,7 @@ pub(crate) struct Sinks {
     store: Arc<ReplicatedStore>,
     dialer: PeerDialer,
     node_name: Bytes,
-    state: Mutex<State>,
+    state: Mutex<SinksState>,
     /// Tasks of peers that are no longer consumed. Each still stores an entry that its source does not
     /// have.
     leaving: Mutex<Vec<Task>>,
@@ -126,7 +126,7 @@ impl Sinks {
             }
         }
         store.set_consumes(!sinks.is_empty());
-        let state = Mutex::new(State { sinks, kept, is_running: false });
+        let state = Mutex::new(SinksState { sinks, kept, is_running: false });
         let node_name = Bytes::copy_from_slice(settings.node_name.as_bytes());
         Ok(Self { store, dialer, node_name, state, leaving: Mutex::default(), file })
     }
@@ -148,7 +148,7 @@ impl Sinks {
 
     /// Ends the connections to peers. A connection with an entry that its source does not have stores
     /// it first.
-    fn dismiss(&self, peers: BTreeMap<String, Peer>) {
+    fn dismiss(&self, peers: BTreeMap<String, PeerTasks>) {
         let mut leaving = self.leaving.lock();
         leaving.retain(|task| !task.handle.is_finished());
         let tasks = peers.into_values().flat_map(|peer| peer.tasks);
@@ -168,7 +168,7 @@ impl Sinks {
             if sink.peers.contains_key(&name) {
                 continue;
             }
-            let (figures, pace) =
+            let (figures, delay) =
                 (Arc::new(PeerFigures::default()), Arc::new(PeerDelay::default()));
             let context = PeerContext {
                 store: Arc::clone(&self.store),
@@ -177,7 +177,7 @@ impl Sinks {
                 queue: Bytes::copy_from_slice(sink.definition.queue.as_bytes()),
                 address,
                 figures: Arc::clone(&figures),
-                pace: Arc::clone(&pace),
+                delay: Arc::clone(&delay),
                 workers: Arc::clone(&sink.workers),
                 is_suspended: sink.is_suspended.subscribe(),
                 kind: watch::Sender::new(None),
@@ -189,7 +189,7 @@ impl Sinks {
                 Task { handle: tokio::spawn(peer::run(context, number)).abort_handle(), end }
             };
             let tasks = (0..sink.definition.peer_limit * count).map(task).collect();
-            sink.peers.insert(name, Peer { figures, pace, tasks });
+            sink.peers.insert(name, PeerTasks { figures, delay, tasks });
         }
         debug_assert_eq!(
             sink.peers.len(),
@@ -256,7 +256,7 @@ impl Sinks {
         self.change(queue, |sink| {
             sink.definition.is_suspended = is_suspended;
             sink.is_suspended.send_replace(is_suspended);
-            sink.peers.values().for_each(|peer| peer.pace.reset());
+            sink.peers.values().for_each(|peer| peer.delay.reset());
         })
     }
 
@@ -290,7 +290,7 @@ impl Sinks {
         self.keep(&mut state)
     }
 
-    fn keep(&self, state: &mut State) -> Result<(), ChangeSinkError> {
+    fn keep(&self, state: &mut SinksState) -> Result<(), ChangeSinkError> {
         state.check();
         self.store.set_consumes(!state.sinks.is_empty());
         let by_command = state.sinks.values().filter(|sink| sink.by_command);
@@ -339,14 +339,14 @@ impl Sinks {
             peers: sink
                 .peers
                 .iter()
-                .map(|(name, peer)| peer.figures.status(name.clone(), peer.pace.delay_ms()))
+                .map(|(name, peer)| peer.figures.status(name.clone(), peer.delay.delay_ms()))
                 .collect(),
         };
         state.sinks.values().map(status).collect()
     }
 }
 
-impl State {
+impl SinksState {
     /// Checks, in debug builds, what each change by command leaves.
     fn check(&self) {
         debug_assert!(self.sinks.len() <= SINK_COUNT_MAX, "the number of sinks has a limit");
@@ -467,7 +467,7 @@ mod tests {
             bucket_type: Bytes::from_static(b"t"),
             bucket: Bytes::from_static(b"b"),
             key: Bytes::from_static(b"k"),
-            what: Replicated::Object(object),
+            content: Replicated::Object(object),
         };
         fetched.encode(false)
     }

@@ -141,7 +141,7 @@ impl BitcaskScan {
                     }
                     Ok(_) => Finding::Nothing,
                     Err(DamagedPiece { damage, is_torn: true }) if is_written => {
-                        Finding::Torn(Damage { what: TORN.to_owned(), ..damage })
+                        Finding::Torn(Damage { description: TORN.to_owned(), ..damage })
                     }
                     Err(piece) => Finding::Damage(piece.damage),
                 };

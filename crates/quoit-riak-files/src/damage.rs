@@ -13,13 +13,13 @@ pub struct Damage {
     /// Length of the piece in bytes; 0 if unknown.
     pub len: u64,
     /// Description of the damage.
-    pub what: String,
+    pub description: String,
 }
 
 impl Damage {
     /// Damage from an offset on, of unknown length.
-    pub(crate) fn new(file: &Path, offset: u64, what: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), offset, len: 0, what: what.into() }
+    pub(crate) fn new(file: &Path, offset: u64, description: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), offset, len: 0, description: description.into() }
     }
 
     /// The damage with the length of its piece.
@@ -30,7 +30,7 @@ impl Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: at byte {}: {}", self.file.display(), self.offset, self.what)?;
+        write!(f, "{}: at byte {}: {}", self.file.display(), self.offset, self.description)?;
         if self.len > 0 { write!(f, " ({} bytes skipped)", self.len) } else { Ok(()) }
     }
 }

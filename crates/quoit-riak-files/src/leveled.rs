@@ -362,29 +362,33 @@ fn next(
         return Ok(Err(UnreadableRecord::Skipped("a record is damaged: its checksum is another")));
     }
     Ok(match entry_of(&key) {
-        Some((_, Kind::LedgerOnly, _)) => Ok(None),
-        Some((number, kind, name)) => {
-            Ok(Some(LedgerRecord { at, number, is_deletion: kind == Kind::Deletion, name, value }))
-        }
+        Some((_, LedgerEntryKind::LedgerOnly, _)) => Ok(None),
+        Some((number, kind, name)) => Ok(Some(LedgerRecord {
+            at,
+            number,
+            is_deletion: kind == LedgerEntryKind::Deletion,
+            name,
+            value,
+        })),
         None => Err(UnreadableRecord::Skipped("the key of a record is not a key of leveled")),
     })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LedgerEntryKind {
     Object,
     Deletion,
     LedgerOnly,
 }
 
 /// Decodes a journal's key: number, kind and encoded ledger key.
-fn entry_of(key: &Bytes) -> Option<(u64, Kind, Bytes)> {
+fn entry_of(key: &Bytes) -> Option<(u64, LedgerEntryKind, Bytes)> {
     let term = Term::decode(key, &KEY_LIMITS).ok()?;
     let [number, kind, name] = term.as_tuple()?;
     let kind = match kind {
-        kind if kind.is_atom(b"stnd") => Kind::Object,
-        kind if kind.is_atom(b"tomb") => Kind::Deletion,
-        kind if kind.is_atom(b"keyd") => Kind::LedgerOnly,
+        kind if kind.is_atom(b"stnd") => LedgerEntryKind::Object,
+        kind if kind.is_atom(b"tomb") => LedgerEntryKind::Deletion,
+        kind if kind.is_atom(b"keyd") => LedgerEntryKind::LedgerOnly,
         _ => return None,
     };
     // Keys with other tags than `o_rkv` do not belong to objects of Riak.
@@ -392,7 +396,7 @@ fn entry_of(key: &Bytes) -> Option<(u64, Kind, Bytes)> {
     let is_object = matches!(name, Term::Tuple(parts) if is_of_object(parts));
     let mut encoded = Vec::new();
     name.encode_into(&mut encoded);
-    let kind = if is_object { kind } else { Kind::LedgerOnly };
+    let kind = if is_object { kind } else { LedgerEntryKind::LedgerOnly };
     Some((number.as_u64()?, kind, encoded.into()))
 }
 

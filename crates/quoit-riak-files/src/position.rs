@@ -24,7 +24,7 @@ pub(crate) enum ResumePoint {
     /// An offset in a file, in formats whose files are in the order of writing.
     Byte { file: Arc<Path>, offset: u64 },
     /// After a key, in sorted formats.
-    Behind(Bytes),
+    After(Bytes),
 }
 
 impl Position {
@@ -33,7 +33,7 @@ impl Position {
     }
 
     pub(crate) const fn behind(key: Bytes, bytes: u64) -> Self {
-        Self { place: ResumePoint::Behind(key), bytes }
+        Self { place: ResumePoint::After(key), bytes }
     }
 
     /// Number of bytes before the position, for showing progress. In sorted formats this is the
@@ -59,7 +59,7 @@ impl Position {
 
     pub(crate) fn after_key(&self) -> Option<&Bytes> {
         match &self.place {
-            ResumePoint::Behind(key) => Some(key),
+            ResumePoint::After(key) => Some(key),
             ResumePoint::Start | ResumePoint::Byte { .. } => None,
         }
     }
@@ -94,7 +94,7 @@ impl From<Position> for SerializedPosition {
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 Self { file: Some(name), offset, ..written }
             }
-            ResumePoint::Behind(key) => {
+            ResumePoint::After(key) => {
                 let digits = key.iter().map(|byte| format!("{byte:02x}")).collect();
                 Self { behind: Some(digits), ..written }
             }
@@ -116,7 +116,7 @@ impl TryFrom<SerializedPosition> for Position {
                 ResumePoint::Byte { file: Path::new(&file).into(), offset: written.offset }
             }
             (None, Some(digits)) => match bytes_of(&digits) {
-                Some(key) => ResumePoint::Behind(key.into()),
+                Some(key) => ResumePoint::After(key.into()),
                 None => return Err(PositionError(digits)),
             },
             (None, None) => ResumePoint::Start,

@@ -216,9 +216,9 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// A pseudo-random number generator.
-struct Numbers(u64);
+struct Random(u64);
 
-impl Numbers {
+impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -228,7 +228,7 @@ impl Numbers {
 
 /// Kinds of files in a directory of Riak.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     /// A file whose full size is known, from its end or from another file.
     Complete,
     /// A file that the end of the process may have cut off.
@@ -238,25 +238,25 @@ enum Kind {
     Other,
 }
 
-fn kind_of(path: &Path) -> Kind {
+fn kind_of(path: &Path) -> FileKind {
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
     let ends = |kinds: &[&str]| kinds.iter().any(|kind| name.ends_with(kind));
     // A hint file is whole if its last entry is the end entry.
     let hint = std::fs::read(path.with_extension("hint")).unwrap_or_default();
     let is_listed = hint.ends_with(&0x7fff_ffff_ffff_ffff_u64.to_be_bytes());
     if ends(&[".sst", ".cdb"]) || (ends(&[".data"]) && is_listed) {
-        return Kind::Complete;
+        return FileKind::Complete;
     }
     if ends(&[".data", ".pnd", ".log"]) {
-        return Kind::StillWritten;
+        return FileKind::StillWritten;
     }
     let is_helper = ends(&[".hint", ".man"]) || name.starts_with("MANIFEST") || name == "CURRENT";
-    if is_helper { Kind::Helper } else { Kind::Other }
+    if is_helper { FileKind::Helper } else { FileKind::Other }
 }
 
 #[test]
 fn damage_is_reported_and_loses_nothing_else() {
-    let mut numbers = Numbers(7);
+    let mut numbers = Random(7);
     for name in ARCHIVES {
         let directory = unpacked(name);
         let (whole, _) = copies(directory.path());
@@ -265,7 +265,7 @@ fn damage_is_reported_and_loses_nothing_else() {
         files(directory.path(), &mut all);
         // Tables, journals and logs have records; hint files and manifests only help to find them.
         all.retain(|path| {
-            path.metadata().expect("a file").len() > 0 && kind_of(path) != Kind::Other
+            path.metadata().expect("a file").len() > 0 && kind_of(path) != FileKind::Other
         });
         for round in 0..18u64 {
             let path = &all[numbers.below(all.len() as u64) as usize];
@@ -284,7 +284,7 @@ fn damage_is_reported_and_loses_nothing_else() {
                 let is_told = damages.iter().any(|damage| is_in(place, damage, damaged.len()));
                 // The original size of a file that is still written is unknown once its end is
                 // gone.
-                let is_untold = kind_of(path) == Kind::StillWritten
+                let is_untold = kind_of(path) == FileKind::StillWritten
                     && place.0 == *path
                     && place.1 >= damaged.len() as u64;
                 assert!(
@@ -326,7 +326,7 @@ fn is_in(place: &(PathBuf, u64), damage: &Damage, left_bytes: usize) -> bool {
     let end = damage.offset + damage.len;
     let is_covered = damage.offset <= place.1 && place.1 < end;
     let is_behind_the_end = place.1 >= left_bytes as u64 && end >= left_bytes as u64;
-    let is_whole_file = damage.what.contains("all of the table");
+    let is_whole_file = damage.description.contains("all of the table");
     damage.file == place.0 && (is_covered || is_behind_the_end || is_whole_file)
 }
 
@@ -352,7 +352,7 @@ fn levels_on_another_path_are_told_and_joined_when_both_are_given() {
     }
     assert!(!moved.is_empty(), "the archive has tables");
     let (_, damages) = read(directory.path());
-    let is_told = damages.iter().all(|damage| damage.what.contains("leveldb.tiered"));
+    let is_told = damages.iter().all(|damage| damage.description.contains("leveldb.tiered"));
     assert!(!damages.is_empty() && is_told, "{damages:?}");
     let other = unpacked("leveldb-data-types");
     let mut partitions = Vec::new();
@@ -531,7 +531,7 @@ fn a_first_pass_goes_on_where_a_kill_has_cut_its_log() {
     assert_eq!(whole.get(&1u32.to_be_bytes()[..]).map(|value| &value[..]), Some(&b"new"[..]));
     let logged = std::fs::read(&log).expect("a log");
     assert!(logged.len() > KEYS as usize * 28, "{} bytes", logged.len());
-    let mut numbers = Numbers(11);
+    let mut numbers = Random(11);
     for _ in 0..6 {
         let len = numbers.below(logged.len() as u64) as usize;
         std::fs::write(&log, &logged[..len]).expect("a file");

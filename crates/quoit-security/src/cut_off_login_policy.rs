@@ -3,7 +3,7 @@
 use quoit_planted::planted;
 use std::time::Duration;
 
-/// Setting for logins at a node that is cut off and so does not learn of users and rights that are changed
+/// Setting for logins at a node that is cut off and so does not learn of users and permissions that change
 /// elsewhere. The node continues to serve clients that have already logged in, under the rules that it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CutOffLoginPolicy {

@@ -1,4 +1,4 @@
-//! Rights of a user: its own grants, those of its groups, and those of all users.
+//! Permissions of a user: its own grants, those of its groups, and those of all users.
 
 use crate::permission::PermissionSet;
 use crate::role::Role;
@@ -37,7 +37,7 @@ pub struct BucketName<'n> {
     pub bucket: &'n [u8],
 }
 
-/// Rights of a user, in a form for fast lookups.
+/// Permissions of a user, in a form for fast lookups.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct UserPermissions {
     any: PermissionSet,
@@ -81,17 +81,17 @@ impl UserPermissions {
 }
 
 impl Security {
-    /// Returns the rights of a user; `None` if the user does not exist.
+    /// Returns the permissions of a user; `None` if the user does not exist.
     #[must_use]
     pub fn permissions_of(&self, user: &str) -> Option<UserPermissions> {
         self.users.get(user)?;
-        let mut rights = UserPermissions::default();
+        let mut permissions = UserPermissions::default();
         for role in self.roles_of(&Role::User(user.to_owned())) {
             for grant in self.granted(&role) {
-                rights.add(&grant.scope, grant.permissions);
+                permissions.add(&grant.scope, grant.permissions);
             }
         }
-        Some(rights)
+        Some(permissions)
     }
 
     /// Returns the grants of a user or a group, as a `print` command shows them.

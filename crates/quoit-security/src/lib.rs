@@ -4,7 +4,8 @@
 //! [`Security`] is one immutable value that all nodes of a cluster agree on. A [`Command`] is a parsed
 //! command of an operator (as in `riak admin security`). [`Security::decide`] turns it into [`Change`]s or a
 //! [`Refusal`], and [`Security::apply`] applies a change. At a login, [`Security::source_for`] returns the
-//! proof that the client's address requires, and [`Security::permissions_of`] returns the permissions of the user.
+//! proof that the client's address requires, and [`Security::permissions_of`] returns the permissions of the
+//! user.
 //!
 //! Everything here is pure: salts and addresses are arguments. Not here: sockets, TLS, the replicated log,
 //! and delays after failed logins.
@@ -22,8 +23,8 @@
 //! run(&["add-user", "alice"]);
 //! run(&["add-source", "all", "10.0.0.0/8", "trust"]);
 //! run(&["grant", "riak_kv.get", "on", "default", "logs", "to", "alice"]);
-//! let rights = security.rights_of("alice").unwrap();
-//! let of = |bucket| rights.on(BucketName { bucket_type: b"default", bucket });
+//! let permissions = security.permissions_of("alice").unwrap();
+//! let of = |bucket| permissions.on(BucketName { bucket_type: b"default", bucket });
 //! assert!(of(b"logs").contains(Permission::Get));
 //! assert!(!of(b"other").contains(Permission::Get));
 //! ```

@@ -69,7 +69,7 @@ impl Password {
     /// [`PasswordError::HashingCost`] if the cost is out of bounds.
     pub fn hashed(&self, salt: Salt, cost: HashingCost) -> Result<PasswordHash, PasswordError> {
         let mut hash = PasswordHash {
-            form: Form::Argon2id { memory_kib: cost.memory_kib, passes: cost.passes },
+            form: HashAlgorithm::Argon2id { memory_kib: cost.memory_kib, passes: cost.passes },
             salt: salt.0.to_vec(),
             hash: vec![0; 20],
         };
@@ -116,7 +116,7 @@ enum HmacFunction {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Form {
+enum HashAlgorithm {
     Pbkdf2 { function: HmacFunction, iterations: u32 },
     Argon2id { memory_kib: u32, passes: u32 },
 }
@@ -124,7 +124,7 @@ enum Form {
 /// A salted hash of a password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordHash {
-    form: Form,
+    form: HashAlgorithm,
     #[serde(with = "hex")]
     salt: Vec<u8>,
     #[serde(with = "hex")]
@@ -151,7 +151,7 @@ impl PasswordHash {
         };
         let iterations = iterations.parse().map_err(|_| PasswordError::Form)?;
         let bytes = |text| hex::unhex(text).ok_or(PasswordError::Form);
-        let form = Form::Pbkdf2 { function, iterations };
+        let form = HashAlgorithm::Pbkdf2 { function, iterations };
         let parsed = Self { form, salt: bytes(salt)?, hash: bytes(hash)? };
         parsed.check()?;
         Ok(parsed)
@@ -160,8 +160,8 @@ impl PasswordHash {
     /// Refuses hashes that would make logins too expensive.
     pub(crate) fn check(&self) -> Result<(), PasswordError> {
         let is_affordable = match self.form {
-            Form::Pbkdf2 { iterations, .. } => (1..=ITERATIONS_MAX).contains(&iterations),
-            Form::Argon2id { memory_kib, passes } => {
+            HashAlgorithm::Pbkdf2 { iterations, .. } => (1..=ITERATIONS_MAX).contains(&iterations),
+            HashAlgorithm::Argon2id { memory_kib, passes } => {
                 (MEMORY_KIB_MIN..=MEMORY_KIB_MAX).contains(&memory_kib)
                     && (1..=PASSES_MAX).contains(&passes)
             }
@@ -184,7 +184,7 @@ impl PasswordHash {
     fn of(&self, password: &[u8]) -> Option<Vec<u8>> {
         let mut hash = vec![0; self.hash.len()];
         match self.form {
-            Form::Pbkdf2 { function, iterations } => {
+            HashAlgorithm::Pbkdf2 { function, iterations } => {
                 let hmac = match function {
                     HmacFunction::Sha => pbkdf2_hmac::<Sha1>,
                     HmacFunction::Sha256 => pbkdf2_hmac::<Sha256>,
@@ -192,7 +192,7 @@ impl PasswordHash {
                 };
                 hmac(password, &self.salt, iterations, &mut hash);
             }
-            Form::Argon2id { memory_kib, passes } => {
+            HashAlgorithm::Argon2id { memory_kib, passes } => {
                 let params = Params::new(memory_kib, passes, 1, Some(hash.len())).ok()?;
                 let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
                 argon2.hash_password_into(password, &self.salt, &mut hash).ok()?;
@@ -223,8 +223,8 @@ impl PasswordHash {
     #[must_use]
     pub const fn algorithm(&self) -> &'static str {
         match self.form {
-            Form::Pbkdf2 { .. } => "pbkdf2",
-            Form::Argon2id { .. } => "argon2id",
+            HashAlgorithm::Pbkdf2 { .. } => "pbkdf2",
+            HashAlgorithm::Argon2id { .. } => "argon2id",
         }
     }
 }

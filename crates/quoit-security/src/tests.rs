@@ -98,17 +98,17 @@ fn rights_come_from_the_user_its_groups_and_all() {
         "grant riak_kv.index on any to all",
         "grant riak_kv.delete on default b to u",
     ]);
-    let rights = security.permissions_of("u").expect("it exists");
-    let on = |bucket_type, bucket| rights.on(BucketName { bucket_type, bucket });
+    let permissions = security.permissions_of("u").expect("it exists");
+    let on = |bucket_type, bucket| permissions.on(BucketName { bucket_type, bucket });
     let on_b = on(b"default", b"b");
     let names: Vec<_> = on_b.iter().map(Permission::name).collect();
     assert_eq!(names, ["riak_kv.get", "riak_kv.put", "riak_kv.delete", "riak_kv.index"]);
     assert!(on(b"default", b"c").contains(Permission::Put));
     assert!(!on(b"default", b"c").contains(Permission::Get));
     assert!(!on(b"other", b"b").contains(Permission::Put));
-    assert!(rights.on_type(b"other").contains(Permission::Index));
-    assert!(rights.on_any().contains(Permission::Index));
-    assert!(!rights.on_any().contains(Permission::Put));
+    assert!(permissions.on_type(b"other").contains(Permission::Index));
+    assert!(permissions.on_any().contains(Permission::Index));
+    assert!(!permissions.on_any().contains(Permission::Put));
     assert_eq!(security.permissions_of("nobody"), None);
 }
 
@@ -129,8 +129,8 @@ fn deleting_a_user_or_group_takes_what_belongs_to_it() {
     run(&mut security, "add-user alice").expect("the name is free");
     run(&mut security, "add-group staff").expect("the name is free");
     run(&mut security, "alter-user alice groups=staff").expect("both exist");
-    let rights = security.permissions_of("alice").expect("it exists");
-    assert!(rights.on_any().is_empty(), "what was granted to the old ones is gone");
+    let permissions = security.permissions_of("alice").expect("it exists");
+    assert!(permissions.on_any().is_empty(), "what was granted to the old ones is gone");
 }
 
 #[test]
@@ -349,12 +349,12 @@ proptest! {
             prop_assert!(key.user.as_ref().is_none_or(|user| security.user(user).is_some()));
         }
         for (user, _) in security.users() {
-            let rights = security.permissions_of(user).expect("it exists");
+            let permissions = security.permissions_of(user).expect("it exists");
             for on in [("t", "x"), ("t", "y"), ("default", "b"), ("u", "x")] {
                 let role = Role::User(user.to_owned());
                 let bucket = BucketName { bucket_type: on.0.as_bytes(), bucket: on.1.as_bytes() };
                 let naive = naive(&security, &role, on, &mut Vec::new());
-                prop_assert_eq!(rights.on(bucket), naive);
+                prop_assert_eq!(permissions.on(bucket), naive);
             }
         }
     }

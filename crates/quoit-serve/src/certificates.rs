@@ -34,15 +34,15 @@ fn stamps(files: &[PathBuf], context: &ServerContext) -> Stamps {
 /// Reloads certificates when a file or the list of ciphers has changed, and at SIGHUP. Logs warnings about
 /// expiring certificates and open listeners. Never returns while the control plane exists.
 pub(crate) async fn keep(context: Arc<ServerContext>) {
-    let files = context.gate.tls_files();
+    let files = context.security.tls_files();
     let mut news = context.store.control().watch();
-    let mut looks = tokio::time::interval(LOOK_INTERVAL);
+    let mut ticks = tokio::time::interval(LOOK_INTERVAL);
     let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
     let mut seen = (stamps(&files, &context).0, None);
     let mut warned: Option<(tokio::time::Instant, Vec<String>)> = None;
     loop {
         let is_told = tokio::select! {
-            _ = looks.tick() => false,
+            _ = ticks.tick() => false,
             told = hangup.recv() => told.is_some(),
             changed = news.changed() => match changed {
                 Ok(()) => false,
@@ -50,7 +50,7 @@ pub(crate) async fn keep(context: Arc<ServerContext>) {
             },
         };
         let now = stamps(&files, &context);
-        if context.gate.has_tls() && (is_told || now != seen) {
+        if context.security.has_tls() && (is_told || now != seen) {
             reload(&context, now.1.as_deref());
         }
         seen = now;
@@ -66,7 +66,7 @@ pub(crate) async fn keep(context: Arc<ServerContext>) {
 }
 
 fn reload(context: &ServerContext, ciphers: Option<&str>) {
-    match context.gate.reload(ciphers) {
+    match context.security.reload(ciphers) {
         Ok(()) => tracing::info!("certificates for clients were loaded again"),
         Err(fault) => {
             tracing::error!("certificates for clients stay as they are: {fault}");

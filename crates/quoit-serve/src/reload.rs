@@ -67,7 +67,7 @@ impl OperatorSignals {
                 Ok(settings) => {
                     let change = SettingsChange::between(&running, &settings);
                     change.apply(&settings, log, opened.get().map(|context| &**context));
-                    change.tell();
+                    change.log();
                     running = settings;
                 }
                 Err(fault) => {
@@ -126,7 +126,7 @@ impl SettingsChange {
         }
     }
 
-    fn tell(&self) {
+    fn log(&self) {
         if self.at_once.is_empty() && self.at_next_start.is_empty() {
             tracing::info!("SIGHUP: no setting has changed");
             return;

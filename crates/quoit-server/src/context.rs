@@ -154,7 +154,7 @@ pub struct ServerContext {
     /// Replication from other clusters; set once the node serves.
     pub replication: OnceLock<Arc<Replication>>,
     /// TLS, logins, and limits for clients that have not logged in.
-    pub gate: ConnectionSecurity,
+    pub security: ConnectionSecurity,
     /// Path of the administration socket; set once it is open.
     pub admin_socket: OnceLock<PathBuf>,
     /// Listeners that other machines can reach.
@@ -202,7 +202,7 @@ impl ServerContext {
             scripts,
             readiness: ReadinessGate::default(),
             replication: OnceLock::new(),
-            gate: ConnectionSecurity::closed(),
+            security: ConnectionSecurity::closed(),
             admin_socket: OnceLock::new(),
             reachable_from_afar: OnceLock::new(),
         }
@@ -234,8 +234,8 @@ impl ServerContext {
 
     /// Returns the context with certificates, and with limits for clients that have not logged in.
     #[must_use]
-    pub fn with_security(self, gate: ConnectionSecurity) -> Self {
-        Self { gate, ..self }
+    pub fn with_security(self, security: ConnectionSecurity) -> Self {
+        Self { security, ..self }
     }
 
     /// Memory in bytes of an answer that is streamed: one piece of each node that takes part, and one on

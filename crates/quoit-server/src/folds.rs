@@ -32,18 +32,18 @@ const FOUND_OVERHEAD_BYTES: usize = 128;
 #[derive(Default)]
 pub struct Folds {
     last_id: AtomicU64,
-    jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
+    jobs: Mutex<BTreeMap<u64, Arc<FoldJob>>>,
 }
 
 /// A fold in the background.
-pub(crate) struct Job {
+pub(crate) struct FoldJob {
     pub(crate) id: u64,
     /// Description of the request.
     pub(crate) title: String,
     begun: Instant,
     state: Mutex<FoldState>,
     /// Notified when records were found, when records were fetched, and when the fold has ended.
-    moved: Notify,
+    changed: Notify,
     task: Mutex<Option<AbortHandle>>,
 }
 
@@ -52,7 +52,7 @@ struct FoldState {
     progress: FoldProgress,
     found: VecDeque<FoldFound>,
     found_bytes: usize,
-    end: Option<(End, Duration)>,
+    end: Option<(FoldEnd, Duration)>,
 }
 
 impl FoldState {
@@ -68,7 +68,7 @@ fn found_bytes(found: &FoldFound) -> usize {
 
 /// Outcome of a fold.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum FoldEnd {
     /// It visited all records.
     Done,
     /// It reached the limit of its request.
@@ -82,7 +82,7 @@ pub(crate) enum End {
 /// A snapshot of a fold's state.
 pub(crate) struct FoldStatus {
     pub(crate) progress: FoldProgress,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<FoldEnd>,
     pub(crate) elapsed: Duration,
     /// Number of found records that are not fetched yet.
     pub(crate) waiting_count: usize,
@@ -90,20 +90,20 @@ pub(crate) struct FoldStatus {
 
 impl Folds {
     /// Starts a fold; `None` if the maximum number of folds is running.
-    pub(crate) fn begin(&self, title: String, fold: Fold) -> Option<Arc<Job>> {
+    pub(crate) fn begin(&self, title: String, fold: Fold) -> Option<Arc<FoldJob>> {
         let mut jobs = self.jobs.lock();
         if jobs.values().filter(|job| job.is_running()).count() >= RUNNING_MAX {
             return None;
         }
         forget_oldest(&mut jobs);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let job = Arc::new(Job::new(id, title));
+        let job = Arc::new(FoldJob::new(id, title));
         jobs.insert(id, Arc::clone(&job));
         let running = Arc::clone(&job);
         let task = tokio::spawn(async move {
             let end = match running.run(fold).await {
                 Ok(end) => end,
-                Err(fault) => End::Failed(fault.to_string()),
+                Err(fault) => FoldEnd::Failed(fault.to_string()),
             };
             running.end(end);
         });
@@ -112,17 +112,17 @@ impl Folds {
     }
 
     /// All remembered folds, the oldest first.
-    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
+    pub(crate) fn all(&self) -> Vec<Arc<FoldJob>> {
         self.jobs.lock().values().cloned().collect()
     }
 
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Job>> {
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<FoldJob>> {
         self.jobs.lock().get(&id).cloned()
     }
 }
 
 /// Forgets the oldest ended folds until the rest is within the bounds.
-fn forget_oldest(jobs: &mut BTreeMap<u64, Arc<Job>>) {
+fn forget_oldest(jobs: &mut BTreeMap<u64, Arc<FoldJob>>) {
     let ended: Vec<(u64, usize)> = jobs
         .iter()
         .filter(|(_, job)| !job.is_running())
@@ -138,14 +138,14 @@ fn forget_oldest(jobs: &mut BTreeMap<u64, Arc<Job>>) {
     }
 }
 
-impl Job {
+impl FoldJob {
     fn new(id: u64, title: String) -> Self {
         Self {
             id,
             title,
             begun: Instant::now(),
             state: Mutex::default(),
-            moved: Notify::new(),
+            changed: Notify::new(),
             task: Mutex::default(),
         }
     }
@@ -154,7 +154,7 @@ impl Job {
         self.state.lock().end.is_none()
     }
 
-    async fn run(&self, mut fold: Fold) -> Result<End, RequestError> {
+    async fn run(&self, mut fold: Fold) -> Result<FoldEnd, RequestError> {
         while let Some(found) = fold.step().await? {
             {
                 let mut state = self.state.lock();
@@ -162,21 +162,21 @@ impl Job {
                 state.found_bytes += found.iter().map(found_bytes).sum::<usize>();
                 state.found.extend(found);
             }
-            self.moved.notify_waiters();
+            self.changed.notify_waiters();
             loop {
-                let moved = self.moved.notified();
+                let changed = self.changed.notified();
                 if !self.state.lock().is_full() {
                     break;
                 }
-                moved.await;
+                changed.await;
             }
         }
-        Ok(if fold.has_reached_limit() { End::Limit } else { End::Done })
+        Ok(if fold.has_reached_limit() { FoldEnd::Limit } else { FoldEnd::Done })
     }
 
-    fn end(&self, end: End) {
+    fn end(&self, end: FoldEnd) {
         self.state.lock().end.get_or_insert_with(|| (end, self.begun.elapsed()));
-        self.moved.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Stops the fold and drops the records that it has buffered. The changes that it has made stay.
@@ -184,13 +184,13 @@ impl Job {
         if let Some(task) = self.task.lock().take() {
             task.abort();
         }
-        self.end(End::Cancelled);
+        self.end(FoldEnd::Cancelled);
         let mut state = self.state.lock();
         state.found = VecDeque::new();
         state.found_bytes = 0;
     }
 
-    pub(crate) fn seen(&self) -> FoldStatus {
+    pub(crate) fn status(&self) -> FoldStatus {
         let state = self.state.lock();
         let (end, elapsed) = match &state.end {
             Some((end, elapsed)) => (Some(end.clone()), *elapsed),
@@ -203,21 +203,21 @@ impl Job {
     /// Takes up to `count_max` found records. If there are none, waits up to `wait` for some, or for the
     /// end of the fold.
     pub(crate) async fn take_found(&self, count_max: usize, wait: Duration) -> Vec<FoldFound> {
-        let moved = self.moved.notified();
+        let changed = self.changed.notified();
         let has_nothing = {
             let state = self.state.lock();
             state.found.is_empty() && state.end.is_none()
         };
         if has_nothing {
             // Timing out and being notified lead to the same steps.
-            let _ = timeout(wait, moved).await;
+            let _ = timeout(wait, changed).await;
         }
         let mut state = self.state.lock();
         let count = count_max.min(state.found.len());
         let taken: Vec<FoldFound> = state.found.drain(..count).collect();
         state.found_bytes -= taken.iter().map(found_bytes).sum::<usize>();
         drop(state);
-        self.moved.notify_waiters();
+        self.changed.notify_waiters();
         taken
     }
 }
@@ -250,10 +250,10 @@ mod tests {
     fn left_of(folds: impl Iterator<Item = (bool, usize)>) -> Vec<u64> {
         let mut jobs = BTreeMap::new();
         for (id, (is_running, bytes)) in (1..).zip(folds) {
-            let job = Job::new(id, String::new());
+            let job = FoldJob::new(id, String::new());
             job.state.lock().found_bytes = bytes;
             if !is_running {
-                job.end(End::Done);
+                job.end(FoldEnd::Done);
             }
             jobs.insert(id, Arc::new(job));
         }

@@ -1,7 +1,7 @@
 //! Answers with large values, which are sent from the buffers that the values are in.
 
 use crate::memory::MemoryReservation;
-use crate::pace::{PaceSettings, Transfer};
+use crate::pace::{PaceSettings, PacedTransfer};
 use crate::socket::{MOVED_BYTES_MIN, PIECE_BYTES, Socket, within};
 use bytes::{Buf, Bytes};
 use quoit_wire::SharedParts;
@@ -110,7 +110,7 @@ impl Socket {
             let count = match at_once {
                 Poll::Ready(count) => count?,
                 Poll::Pending => {
-                    let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
+                    let transfer = transfer.get_or_insert_with(|| PacedTransfer::begin(pace));
                     self.write_late(&mut answer, reservation, transfer.deadline()).await?
                 }
             };

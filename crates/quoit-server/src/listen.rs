@@ -179,12 +179,14 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
         return Some(stream);
     }
     let address = stream.address();
-    let _unauthenticated = context.gate.admit_unauthenticated(address)?;
+    let _unauthenticated = context.security.admit_unauthenticated(address)?;
     let Stream::Tcp(stream) = stream else { return Some(stream) };
     // Boxed, because the task of every connection would reserve space for a handshake otherwise.
     let (via, accepted) = match protocol {
-        Protocol::PbTls => (AuditedInterface::Pb, Box::pin(context.gate.accept_pb(stream)).await),
-        _ => (AuditedInterface::Http, Box::pin(context.gate.accept_http(stream)).await),
+        Protocol::PbTls => {
+            (AuditedInterface::Pb, Box::pin(context.security.accept_pb(stream)).await)
+        }
+        _ => (AuditedInterface::Http, Box::pin(context.security.accept_http(stream)).await),
     };
     match accepted {
         Ok(stream) => Some(Stream::Tls(stream)),

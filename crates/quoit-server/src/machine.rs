@@ -33,7 +33,7 @@ pub(crate) struct SystemFigures {
 
 impl SystemFigures {
     /// Reads the figures. Reads four files and one directory of `/proc`.
-    pub(crate) fn look() -> Self {
+    pub(crate) fn read() -> Self {
         let mut machine = Self {
             processor_count: std::thread::available_parallelism()
                 .map_or(1, |count| count.get() as u64),

@@ -23,13 +23,13 @@ impl Default for PaceSettings {
 /// The transfer of one request or answer. It is only created for a transfer that has to wait; a transfer
 /// that completes at once never reads the clock.
 #[derive(Debug)]
-pub(crate) struct Transfer {
+pub(crate) struct PacedTransfer {
     pace: PaceSettings,
     began: Instant,
     moved_bytes: u64,
 }
 
-impl Transfer {
+impl PacedTransfer {
     /// Starts a transfer now.
     pub(crate) fn begin(pace: PaceSettings) -> Self {
         Self { pace, began: Instant::now(), moved_bytes: 0 }
@@ -62,12 +62,12 @@ mod tests {
     async fn a_transfer_ends_when_it_stands_still_and_when_it_is_too_slow_on_the_whole() {
         let stall_limit = Duration::from_secs(10);
         let pace = PaceSettings { stall_limit, bytes_per_sec_min: 1_000 };
-        let mut transfer = Transfer::begin(pace);
-        let left = |transfer: &Transfer| transfer.deadline().duration_since(Instant::now());
+        let mut transfer = PacedTransfer::begin(pace);
+        let left = |transfer: &PacedTransfer| transfer.deadline().duration_since(Instant::now());
         assert_eq!(left(&transfer), stall_limit);
         transfer.moved(1_000_000);
         assert_eq!(left(&transfer), stall_limit, "what has moved does not allow it to stand still");
-        let mut transfer = Transfer::begin(pace);
+        let mut transfer = PacedTransfer::begin(pace);
         for _ in 0..9 {
             advance(Duration::from_secs(1)).await;
             transfer.moved(100);
@@ -78,7 +78,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_lowest_rate_a_transfer_ends_only_when_it_stands_still() {
         let stall_limit = Duration::from_secs(10);
-        let mut transfer = Transfer::begin(PaceSettings { stall_limit, bytes_per_sec_min: 0 });
+        let mut transfer = PacedTransfer::begin(PaceSettings { stall_limit, bytes_per_sec_min: 0 });
         for _ in 0..100 {
             advance(Duration::from_secs(9)).await;
             transfer.moved(1);

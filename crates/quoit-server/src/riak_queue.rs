@@ -16,7 +16,7 @@ pub(crate) const PLAIN: &[u8] = b"internal";
 pub(crate) struct QueueAnswer {
     /// The names of the record and its object, encoded.
     pub(crate) replicated: Bytes,
-    pub(crate) sort: AnswerKind,
+    pub(crate) kind: AnswerKind,
     /// The record's entry in Riak's hash trees. A reap has the entry of its tombstone.
     pub(crate) tree_entry: TreeEntry,
 }
@@ -40,8 +40,8 @@ pub(crate) async fn next(
     queue: &str,
 ) -> Result<Option<QueueAnswer>, RequestError> {
     let Some(fetched) = store.replication().next_for_riak(queue).await? else { return Ok(None) };
-    let Fetched { bucket_type, bucket, key, what } = &fetched;
-    let (sort, clock) = match what {
+    let Fetched { bucket_type, bucket, key, content } = &fetched;
+    let (kind, clock) = match content {
         Replicated::Reap { clock, .. } => (AnswerKind::Reap, clock),
         Replicated::Object(object) if object.is_tombstone() => {
             (AnswerKind::Tombstone(object.clock.clone()), &object.clock)
@@ -50,7 +50,7 @@ pub(crate) async fn next(
     };
     let tree_entry = TreeEntry::new(BucketRef { bucket_type, bucket }, key, clock);
     let compresses = store.source_queues().settings().compresses;
-    Ok(Some(QueueAnswer { replicated: fetched.encode(compresses), sort, tree_entry }))
+    Ok(Some(QueueAnswer { replicated: fetched.encode(compresses), kind, tree_entry }))
 }
 
 /// Adds references to records to a queue, the last reference first, as a Riak node does. Returns the

@@ -2,7 +2,7 @@
 //! and time limits for clients that are slow in the middle of a request or an answer.
 
 use crate::memory::MemoryReservation;
-use crate::pace::{PaceSettings, Transfer};
+use crate::pace::{PaceSettings, PacedTransfer};
 use crate::pieces::YieldQueue;
 use crate::spare_buffers::{
     give_back_answer_buffer, give_back_input, make_room, take_answer_buffer,
@@ -161,7 +161,7 @@ impl Socket {
         &mut self,
         buffer: &mut BytesMut,
         room: usize,
-        transfer: &mut Transfer,
+        transfer: &mut PacedTransfer,
     ) -> io::Result<ReadOutcome> {
         buffer.reserve(room);
         let mut part = buffer.limit(room);
@@ -280,7 +280,7 @@ impl Socket {
             let count = match self.poll_write_once(piece).await {
                 Poll::Ready(count) => count?,
                 Poll::Pending => {
-                    let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
+                    let transfer = transfer.get_or_insert_with(|| PacedTransfer::begin(pace));
                     within(transfer.deadline(), self.stream.write(piece)).await?
                 }
             };
@@ -330,7 +330,7 @@ impl Socket {
     /// Flushes the last TLS records to the system.
     pub(crate) async fn flush_tls(
         &mut self,
-        transfer: &mut Option<Transfer>,
+        transfer: &mut Option<PacedTransfer>,
         pace: PaceSettings,
     ) -> io::Result<()> {
         let stream = &mut self.stream;
@@ -339,7 +339,7 @@ impl Socket {
         match flushed {
             Poll::Ready(flushed) => flushed,
             Poll::Pending => {
-                let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
+                let transfer = transfer.get_or_insert_with(|| PacedTransfer::begin(pace));
                 within(transfer.deadline(), self.stream.flush()).await
             }
         }
@@ -374,7 +374,7 @@ impl Socket {
         tokio::select! {
             biased;
             () = sleep_until(moment) => Ok(()),
-            () = self.gone() => Err(io::ErrorKind::ConnectionAborted.into()),
+            () = self.disconnected() => Err(io::ErrorKind::ConnectionAborted.into()),
             () = self.signal.stopped() => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
@@ -416,7 +416,7 @@ impl Socket {
     ///
     /// A client that has only half-closed its connection counts as gone at once. Otherwise its waiting
     /// request could take an entry of a queue from clients that are still connected.
-    pub async fn gone(&self) {
+    pub async fn disconnected(&self) {
         loop {
             match self.stream.ready(Interest::READABLE).await {
                 Ok(ready) if ready.is_read_closed() => return,
@@ -441,7 +441,7 @@ impl Socket {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.gone() => Err(io::ErrorKind::ConnectionAborted.into()),
+            () = self.disconnected() => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 
@@ -506,9 +506,9 @@ mod tests {
     #[tokio::test]
     async fn a_client_is_gone_when_it_closes_and_not_before() {
         let (client, socket) = pair().await;
-        assert!(timeout(MOMENT, socket.gone()).await.is_err(), "it is still there");
+        assert!(timeout(MOMENT, socket.disconnected()).await.is_err(), "it is still there");
         drop(client);
-        timeout(10 * LOOK_PAUSE, socket.gone()).await.expect("it is gone");
+        timeout(10 * LOOK_PAUSE, socket.disconnected()).await.expect("it is gone");
     }
 
     #[tokio::test]
@@ -524,9 +524,9 @@ mod tests {
     async fn a_client_that_has_sent_more_is_gone_when_it_closes_and_nothing_is_lost() {
         let (mut client, mut socket) = pair().await;
         client.write_all(b"more").await.expect("it can be written to");
-        assert!(timeout(MOMENT, socket.gone()).await.is_err(), "it is still there");
+        assert!(timeout(MOMENT, socket.disconnected()).await.is_err(), "it is still there");
         client.shutdown().await.expect("it can be closed");
-        timeout(10 * LOOK_PAUSE, socket.gone()).await.expect("it is gone");
+        timeout(10 * LOOK_PAUSE, socket.disconnected()).await.expect("it is gone");
         let mut buffer = BytesMut::new();
         let read = socket.read(&mut buffer, 16).await.expect("there is something to read");
         assert_eq!((read, &buffer[..]), (ReadOutcome::Bytes(4), &b"more"[..]));
@@ -583,7 +583,7 @@ mod tests {
     async fn a_request_that_stands_still_is_given_up() {
         let (mut client, mut socket) = pair().await;
         client.write_all(b"half").await.expect("it can be written to");
-        let mut transfer = Transfer::begin(PaceSettings::default());
+        let mut transfer = PacedTransfer::begin(PaceSettings::default());
         let mut buffer = BytesMut::new();
         let read = socket.read_on(&mut buffer, 16, &mut transfer).await;
         assert_eq!(read.expect("it has arrived"), ReadOutcome::Bytes(4));

@@ -17,15 +17,15 @@ impl ServerContext {
     /// Changes whether clients without TLS are served without a login while security is on. When that is
     /// switched off, returns the addresses of the clients that were served in this way.
     pub fn serve_plaintext(&self, serves: bool) -> Vec<String> {
-        self.gate.serve_plaintext(self.store.control(), serves);
-        if serves { Vec::new() } else { self.gate.plaintext_clients().into_keys().collect() }
+        self.security.serve_plaintext(self.store.control(), serves);
+        if serves { Vec::new() } else { self.security.plaintext_clients().into_keys().collect() }
     }
 
     /// Client listeners that other machines can use without a login, because security is off or because
     /// clients without TLS are served anyway.
     #[must_use]
     pub fn open_listeners(&self) -> Vec<String> {
-        if self.is_secured() && !self.gate.serves_plaintext() {
+        if self.is_secured() && !self.security.serves_plaintext() {
             return Vec::new();
         }
         let reachable = self.reachable_from_afar.get();
@@ -52,10 +52,10 @@ impl ServerContext {
     #[must_use]
     pub fn security_faults(&self) -> Vec<String> {
         let now = Instant::now();
-        let mut faults = self.gate.warnings();
-        faults.extend(self.gate.expiry().iter().filter_map(|expiry| expiry.warning(now)));
+        let mut faults = self.security.warnings();
+        faults.extend(self.security.expiry().iter().filter_map(|expiry| expiry.warning(now)));
         faults.extend(self.expiring_links(now));
-        if self.is_secured() && !self.gate.has_tls() {
+        if self.is_secured() && !self.security.has_tls() {
             faults.push(
                 "security is on and the node has no certificate: no client can log in; set ssl.certfile and \
                  ssl.keyfile and restart the node"
@@ -69,7 +69,7 @@ impl ServerContext {
     fn open_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let open = self.open_listeners();
-        if self.is_secured() && self.gate.serves_plaintext() {
+        if self.is_secured() && self.security.serves_plaintext() {
             warnings.push(self.plaintext_warning());
         } else if !open.is_empty() {
             warnings.push(format!(
@@ -106,7 +106,7 @@ impl ServerContext {
 
     /// The warning while clients without TLS are served without a login.
     fn plaintext_warning(&self) -> String {
-        let mut hosts: Vec<String> = self.gate.plaintext_clients().into_keys().collect();
+        let mut hosts: Vec<String> = self.security.plaintext_clients().into_keys().collect();
         let more = hosts.len().saturating_sub(NAMED_CLEAR_CLIENTS_MAX);
         hosts.truncate(NAMED_CLEAR_CLIENTS_MAX);
         let mut who = if hosts.is_empty() { "none so far".to_owned() } else { hosts.join(", ") };

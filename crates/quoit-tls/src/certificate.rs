@@ -39,7 +39,7 @@ pub struct Certificate {
     pub is_authority: bool,
     version: u32,
     signature: Signature,
-    key: Key,
+    key: KeyAssessment,
     /// The purposes that it is restricted to; `None` if it is not restricted.
     purposes: Option<Vec<Purpose>>,
 }
@@ -73,7 +73,7 @@ enum Signature {
 
 /// Assessment of the public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Key {
+enum KeyAssessment {
     Sound,
     /// A refused key, with the reason.
     Refused(String),
@@ -200,8 +200,8 @@ impl Certificate {
 
     fn check_key(&self) -> Result<(), FileFault> {
         match &self.key {
-            Key::Sound => Ok(()),
-            Key::Refused(key) => {
+            KeyAssessment::Sound => Ok(()),
+            KeyAssessment::Refused(key) => {
                 Err(FileFault::WeakKey { subject: self.subject.clone(), key: key.clone() })
             }
         }
@@ -263,23 +263,25 @@ fn signature(certificate: &X509Certificate<'_>) -> Signature {
     Signature::Refused(named.map_or_else(|| algorithm.to_id_string(), |(_, name)| (*name).into()))
 }
 
-fn key(certificate: &X509Certificate<'_>) -> Key {
+fn key(certificate: &X509Certificate<'_>) -> KeyAssessment {
     let info = certificate.public_key();
     match info.parsed() {
-        Ok(PublicKey::RSA(rsa)) if RSA_BITS.contains(&rsa.key_size()) => Key::Sound,
-        Ok(PublicKey::RSA(rsa)) => Key::Refused(format!("RSA with {} bits", rsa.key_size())),
+        Ok(PublicKey::RSA(rsa)) if RSA_BITS.contains(&rsa.key_size()) => KeyAssessment::Sound,
+        Ok(PublicKey::RSA(rsa)) => {
+            KeyAssessment::Refused(format!("RSA with {} bits", rsa.key_size()))
+        }
         Ok(PublicKey::EC(_)) => {
             let curve = info.algorithm.parameters.as_ref().and_then(|named| named.as_oid().ok());
             match curve {
                 Some(curve) if [known::OID_EC_P256, known::OID_NIST_EC_P384].contains(&curve) => {
-                    Key::Sound
+                    KeyAssessment::Sound
                 }
-                Some(curve) => Key::Refused(format!("the elliptic curve {curve}")),
-                None => Key::Refused("an elliptic curve without a name".to_owned()),
+                Some(curve) => KeyAssessment::Refused(format!("the elliptic curve {curve}")),
+                None => KeyAssessment::Refused("an elliptic curve without a name".to_owned()),
             }
         }
-        _ if info.algorithm.algorithm == known::OID_SIG_ED25519 => Key::Sound,
-        _ => Key::Refused(format!("the algorithm {}", info.algorithm.algorithm)),
+        _ if info.algorithm.algorithm == known::OID_SIG_ED25519 => KeyAssessment::Sound,
+        _ => KeyAssessment::Refused(format!("the algorithm {}", info.algorithm.algorithm)),
     }
 }
 

@@ -70,7 +70,7 @@ impl TlsError {
     }
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilePosition {
     /// The file as a whole.

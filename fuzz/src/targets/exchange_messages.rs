@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use prost::Message;
 use quoit_wire::internode::exchange::{
-    Compare, Compared, Descend, Descended, Differences, Known, Pull, Pulled, Ranges,
+    Compare, Compared, Descend, Descended, Differences, KnownRecord, Pull, Pulled, Ranges,
 };
 use quoit_wire::internode::ranges::{
     CompareRanges, FieldRanges, FieldStep, RangesCompared, RangesRead, RangesTaken, ReadRanges,
@@ -81,7 +81,7 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let descended = Descended { differences: vec![differences] };
     let key = Bytes::from_static(b"key");
-    let known = Known { key: key.clone(), digest: 5, clock: Bytes::from_static(b"clock") };
+    let known = KnownRecord { key: key.clone(), digest: 5, clock: Bytes::from_static(b"clock") };
     let (tags, known) = (vec![14], vec![known]);
     let pull = Pull { partition: 5, layout_version: 3, tags, known, with_tombstones: true };
     let record = DeliveredRecord { key, digest: 5, size_bytes: 10, ..DeliveredRecord::default() };

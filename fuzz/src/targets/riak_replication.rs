@@ -43,11 +43,11 @@ fn run(input: &[u8]) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let named = |what| Fetched {
+    let named = |content| Fetched {
         bucket_type: Bytes::from_static(b"type"),
         bucket: Bytes::from_static(b"bucket"),
         key: Bytes::from_static(b"key"),
-        what,
+        content,
     };
     let mut records: Vec<Fetched> =
         sample_objects().into_iter().map(|object| named(Replicated::Object(object))).collect();

@@ -296,7 +296,7 @@ impl ChangeStream {
 
     fn question(&self, node: &NodeFeed) -> ReadChanges {
         let (from, since_us) = match (node.next, self.since_us) {
-            (Some(_), _) => (ChangesFrom::PlacedKey, 0),
+            (Some(_), _) => (ChangesFrom::Place, 0),
             (None, Some(us)) => (ChangesFrom::Time, us),
             (None, None) => (ChangesFrom::Oldest, 0),
         };

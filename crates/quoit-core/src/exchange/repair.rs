@@ -32,7 +32,7 @@ use quoit_planted::planted;
 use quoit_store::engine::{IoMode, Record};
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;
-use quoit_wire::internode::exchange::{Known, METHOD_PULL, Pull, Pulled};
+use quoit_wire::internode::exchange::{KnownRecord, METHOD_PULL, Pull, Pulled};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ struct RepairPlan {
     /// Tags to pull: the other node has records of them.
     pull: Vec<Tag>,
     /// This node's records under tags of which the other node has records.
-    known: BTreeMap<Tag, Vec<Known>>,
+    known: BTreeMap<Tag, Vec<KnownRecord>>,
     /// Records to deliver: the other node lacks them or has an older version.
     push: BTreeSet<(Tag, Bytes)>,
 }
@@ -87,7 +87,7 @@ impl AntiEntropy {
             let mut pull =
                 Pull { partition: u32::from(partition.0), layout_version, ..Pull::default() };
             write_tags(tags.iter().map(|tag| (*tag, false)), &mut pull.tags);
-            let known: Vec<(Tag, Known)> = tags
+            let known: Vec<(Tag, KnownRecord)> = tags
                 .iter()
                 .flat_map(|tag| {
                     plan.known.get(tag).into_iter().flatten().map(|known| (*tag, known))
@@ -306,8 +306,8 @@ pub(super) struct FetchedRecord {
     covered_by: Option<ReapRecord>,
 }
 
-fn known(key: &Bytes, record: &Record) -> Known {
+fn known(key: &Bytes, record: &Record) -> KnownRecord {
     // An unreadable clock counts as one without events, so the other node sends its version.
     let clock = encode_context(&clock_of(record));
-    Known { key: key.clone(), digest: record.meta.digest, clock }
+    KnownRecord { key: key.clone(), digest: record.meta.digest, clock }
 }

@@ -24,7 +24,9 @@ use quoit_store::engine::Compare;
 use quoit_store::engine::Record;
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;
-use quoit_wire::internode::exchange::{self, Compared, Descend, Descended, Known, Pull, Pulled};
+use quoit_wire::internode::exchange::{
+    self, Compared, Descend, Descended, KnownRecord, Pull, Pulled,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -111,7 +113,7 @@ impl AntiEntropy {
     fn pulled(&self, pull: &Pull, from: NodeId) -> Result<(Pulled, Vec<(Bytes, Record)>), Refusal> {
         let partition = self.check_partition(pull.partition)?;
         let tags = read_tags(&mut &pull.tags[..], pull.tags.len())?;
-        let mut known: BTreeMap<Tag, BTreeMap<&Bytes, (u32, &Known)>> = BTreeMap::new();
+        let mut known: BTreeMap<Tag, BTreeMap<&Bytes, (u32, &KnownRecord)>> = BTreeMap::new();
         for (place, each) in (0..).zip(&pull.known) {
             let at = PlacedKey::new(&each.key, partition);
             let at = at.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at();
@@ -189,7 +191,7 @@ impl AntiEntropy {
 
     /// Decides which side has the newer version of a record. Concurrent versions, and versions whose order is
     /// unknown without the whole objects, count as newer here.
-    fn newer(&self, key: &Bytes, ours: &Record, theirs: &Known) -> Newer {
+    fn newer(&self, key: &Bytes, ours: &Record, theirs: &KnownRecord) -> Newer {
         if ours.meta.digest == theirs.digest {
             return Newer::Neither;
         }

@@ -35,7 +35,7 @@ use quoit_planted::planted;
 use quoit_store::engine::IoMode;
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{
-    HeldTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
+    HeldTombstones, HoldTombstones, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -291,7 +291,7 @@ impl Reaper {
             // A node to which nothing could be sent counts as one that did not answer.
             let _ = match phase {
                 AgreementPhase::Hold => {
-                    let hold = Hold { layout_version, tombstones };
+                    let hold = HoldTombstones { layout_version, tombstones };
                     peer.send(METHOD_HOLD, &hold, b"", Lane::Large, &replies, *node)
                 }
                 AgreementPhase::Reap => {

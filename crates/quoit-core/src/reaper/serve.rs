@@ -21,12 +21,14 @@ use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{IoMode, RecordAt};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::reap::{HeldTombstones, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
+use quoit_wire::internode::reap::{
+    HeldTombstones, HoldTombstones, Reap, ReapedTaken, TakeReaped, Tombstone,
+};
 use std::sync::Arc;
 
 impl Reaper {
     pub(crate) fn serve_hold(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_settled_header(request, |hold: &Hold| hold.layout_version) {
+        match self.read_settled_header(request, |hold: &HoldTombstones| hold.layout_version) {
             Ok(hold) => self.serve_tombstones(reply, move |reaper| reaper.held(&hold.tombstones)),
             Err(refusal) => refuse(reply, &refusal),
         }

@@ -31,7 +31,7 @@ impl Replication {
             }
         };
         let key = KeyRef::decode(&queued.key)?;
-        let what = match (&queued.value, queued.value.object()?) {
+        let content = match (&queued.value, queued.value.object()?) {
             (QueuedValue::Reap { clock, reaped_us }, _) => {
                 Replicated::Reap { time_us: *reaped_us, clock: clock_in_riak(clock) }
             }
@@ -42,7 +42,7 @@ impl Replication {
             bucket_type: Bytes::copy_from_slice(key.bucket.bucket_type),
             bucket: queued.key.slice_ref(key.bucket.bucket),
             key: queued.key.slice_ref(key.key),
-            what,
+            content,
         }))
     }
 

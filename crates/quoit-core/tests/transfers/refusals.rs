@@ -4,7 +4,7 @@ use quoit_cluster::{CallError, Lane};
 use quoit_core::TransferLimits;
 use quoit_wire::internode::data::{REFUSED_MALFORMED, REFUSED_STALE_LAYOUT};
 use quoit_wire::internode::reap::{
-    HeldTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
+    HeldTombstones, HoldTombstones, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
 };
 use quoit_wire::internode::transfer::{
     Complete, Completed, Deliver, DeliveredRecord, METHOD_COMPLETE, METHOD_DELIVER, METHOD_OFFER,
@@ -96,8 +96,10 @@ async fn a_record_that_was_written_again_is_not_reaped_and_gets_no_reap_record()
 
 /// Whether the second node agrees to hold, and to reap, tombstones under a layout.
 async fn tombstones_by(cluster: &TestCluster, layout_version: u64) -> [bool; 2] {
-    let (hold, reap) =
-        (Hold { layout_version, ..Hold::default() }, Reap { layout_version, ..Reap::default() });
+    let (hold, reap) = (
+        HoldTombstones { layout_version, ..HoldTombstones::default() },
+        Reap { layout_version, ..Reap::default() },
+    );
     let answers =
         [call(cluster, METHOD_HOLD, &hold).await, call(cluster, METHOD_REAP, &reap).await];
     answers.map(|answer| match answer {

@@ -68,7 +68,7 @@ pub(super) fn open(
         }
         anyhow::Ok(OpenedStore::from((engine, report)))
     })?;
-    Ok((opened, FoundLoss::together(losses)))
+    Ok((opened, FoundLoss::merge_all(losses)))
 }
 
 /// Refuses to start with data of an engine that is not configured any more, or that has another type now,

@@ -28,7 +28,7 @@ impl CheckOutcome {
 /// One condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Check {
-    pub(super) what: String,
+    pub(super) condition: String,
     pub(super) verdict: CheckOutcome,
     /// The fact that was found.
     pub(super) found: String,
@@ -39,9 +39,9 @@ pub(super) struct Check {
 }
 
 impl Check {
-    fn new(what: &str, verdict: CheckOutcome, found: impl Into<String>) -> Self {
+    fn new(condition: &str, verdict: CheckOutcome, found: impl Into<String>) -> Self {
         Self {
-            what: what.to_owned(),
+            condition: condition.to_owned(),
             verdict,
             found: found.into(),
             remedy: String::new(),
@@ -71,7 +71,7 @@ impl Check {
 
     pub(super) fn document(&self) -> Value {
         json!({
-            "what": self.what,
+            "what": self.condition,
             "verdict": self.verdict.as_str(),
             "found": self.found,
             "remedy": self.remedy,
@@ -142,8 +142,9 @@ fn riaks_deletes(facts: &Facts) -> [Check; 3] {
     let ask = "give --riak-conf FILE for each node (advanced.config is read beside it): Riak does not report \
                this over the network";
     if facts.confs.is_empty() {
-        return ["Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"]
-            .map(|what| Check::new(what, CheckOutcome::Unknown, "not known").both_ways(ask));
+        return ["Riak's delete_mode", "Riak's repl_reap", "expiry of Riak's engines"].map(
+            |condition| Check::new(condition, CheckOutcome::Unknown, "not known").both_ways(ask),
+        );
     }
     let modes: Vec<String> = facts
         .confs
@@ -219,7 +220,7 @@ mod tests {
 
     fn forbidding(facts: &Facts) -> Vec<String> {
         let checks = checks(facts, "quoit").into_iter();
-        checks.filter(Check::forbids_both_ways).map(|check| check.what).collect()
+        checks.filter(Check::forbids_both_ways).map(|check| check.condition).collect()
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
         return Ok(());
     }
     let reasons: Vec<&str> =
-        refusals(&plan.checks, plan.is_both_ways).map(|check| check.what.as_str()).collect();
+        refusals(&plan.checks, plan.is_both_ways).map(|check| check.condition.as_str()).collect();
     let otherwise = match plan.is_both_ways {
         true => "mend that, or give --one-way for a plan with Riak as the authority",
         false => "mend that first",
@@ -185,7 +185,7 @@ fn print(plan: &Plan) {
             CheckOutcome::Bad => "BAD    ",
             CheckOutcome::Unknown => "UNKNOWN",
         };
-        say!("  {verdict} {}: {}", check.what, check.found);
+        say!("  {verdict} {}: {}", check.condition, check.found);
         if !check.remedy.is_empty() && (plan.is_both_ways || !check.is_for_both_ways) {
             say!("          {}", check.remedy);
         }

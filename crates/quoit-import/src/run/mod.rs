@@ -149,7 +149,7 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     }
     let Contents { tally, verified, .. } = &journal.contents;
     let verified = Some(verified).filter(|_| !args.no_verify);
-    let figures = report::Figures {
+    let figures = report::ImportFigures {
         tally: tally.clone(),
         verified,
         is_resumed,

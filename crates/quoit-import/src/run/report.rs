@@ -8,7 +8,7 @@ use quoit_model::key::BucketRef;
 use serde_json::{Value, json};
 
 /// Figures of a finished import.
-pub(super) struct Figures<'v> {
+pub(super) struct ImportFigures<'v> {
     /// Counts over all runs of the import.
     pub(super) tally: Tally,
     pub(super) verified: Option<&'v Verified>,
@@ -18,7 +18,7 @@ pub(super) struct Figures<'v> {
 }
 
 /// Prints the report.
-pub(super) fn report(figures: Figures<'_>, format: Format) {
+pub(super) fn report(figures: ImportFigures<'_>, format: Format) {
     let document = document(figures);
     match format {
         Format::Json => say!("{document}"),
@@ -26,8 +26,8 @@ pub(super) fn report(figures: Figures<'_>, format: Format) {
     }
 }
 
-fn document(figures: Figures<'_>) -> Value {
-    let Figures { tally, verified, is_resumed, secs } = figures;
+fn document(figures: ImportFigures<'_>) -> Value {
+    let ImportFigures { tally, verified, is_resumed, secs } = figures;
     let buckets: Vec<Value> = tally
         .buckets
         .into_counts()

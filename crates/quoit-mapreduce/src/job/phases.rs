@@ -15,13 +15,13 @@ use quoit_model::etf::Term;
 const BATCH_COUNT_DEFAULT: usize = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PhaseType {
     Map,
     Reduce,
 }
 
 /// Reference to a function in a job's document.
-enum Named<'t> {
+enum FunctionRef<'t> {
     Erlang(&'t [u8], &'t [u8]),
     ErlangSource,
     Script(ScriptSource),
@@ -57,8 +57,8 @@ pub(super) fn from_json(place: usize, phase: &Term, is_last: bool) -> Result<Pha
     let argument = member(spec, b"arg").cloned().unwrap_or_else(no_argument);
     let prereduces = **kind == *b"map" && flag(&argument, b"do_prereduce");
     let kind = match &**kind {
-        b"map" => function(place, Kind::Map, named(spec, shown)?, argument)?,
-        b"reduce" => function(place, Kind::Reduce, named(spec, shown)?, argument)?,
+        b"map" => function(place, PhaseType::Map, named(spec, shown)?, argument)?,
+        b"reduce" => function(place, PhaseType::Reduce, named(spec, shown)?, argument)?,
         b"link" => PhaseKind::Link { bucket: any(spec, "bucket")?, tag: any(spec, "tag")? },
         _ => return Err(bad()),
     };
@@ -85,7 +85,7 @@ pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
             PhaseKind::Link { bucket, tag }
         }
         Term::Atom(name) if **name == *b"map" || **name == *b"reduce" => {
-            let kind = if **name == *b"map" { Kind::Map } else { Kind::Reduce };
+            let kind = if **name == *b"map" { PhaseType::Map } else { PhaseType::Reduce };
             function(place, kind, named_term(first).ok_or_else(bad)?, second.clone())?
         }
         _ => return Err(bad()),
@@ -95,7 +95,7 @@ pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
 }
 
 /// Returns the function that a specification in JSON refers to.
-fn named<'t>(spec: &'t Term, shown: &DisplayJson<'_>) -> Result<Named<'t>, JobFault> {
+fn named<'t>(spec: &'t Term, shown: &DisplayJson<'_>) -> Result<FunctionRef<'t>, JobFault> {
     let text = |name: &str| match member(spec, name.as_bytes()) {
         Some(Term::Binary(text)) => Some(text),
         _ => None,
@@ -113,8 +113,8 @@ fn named<'t>(spec: &'t Term, shown: &DisplayJson<'_>) -> Result<Named<'t>, JobFa
         None => Err(query(format!("No \"language\" was specified for the phase:\n   {shown}"))),
         Some(Term::Binary(language)) if **language == *b"erlang" => {
             match (text("module"), text("function"), source()) {
-                (Some(module), Some(function), _) => Ok(Named::Erlang(module, function)),
-                (.., Some(_)) => Ok(Named::ErlangSource),
+                (Some(module), Some(function), _) => Ok(FunctionRef::Erlang(module, function)),
+                (.., Some(_)) => Ok(FunctionRef::ErlangSource),
                 _ => Err(query(format!("No function specified in Erlang phase:\n   {shown}"))),
             }
         }
@@ -122,7 +122,7 @@ fn named<'t>(spec: &'t Term, shown: &DisplayJson<'_>) -> Result<Named<'t>, JobFa
             let name =
                 text("name").map(|name| ScriptSource::Named(String::from_utf8_lossy(name).into()));
             match source().or(name) {
-                Some(source) => Ok(Named::Script(source)),
+                Some(source) => Ok(FunctionRef::Script(source)),
                 None => {
                     Err(query(format!("No function specified in JavaScript phase:\n   {shown}")))
                 }
@@ -139,7 +139,7 @@ fn named<'t>(spec: &'t Term, shown: &DisplayJson<'_>) -> Result<Named<'t>, JobFa
 }
 
 /// Returns the function that a term refers to.
-fn named_term(term: &Term) -> Option<Named<'_>> {
+fn named_term(term: &Term) -> Option<FunctionRef<'_>> {
     let Term::Tuple(parts) = term else { return None };
     let text = |term: &Term| match term {
         Term::Binary(text) | Term::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
@@ -154,15 +154,17 @@ fn named_term(term: &Term) -> Option<Named<'_>> {
     };
     match parts.as_slice() {
         [tag, Term::Atom(module), Term::Atom(function)] if tag.is_atom(b"modfun") => {
-            Some(Named::Erlang(module, function))
+            Some(FunctionRef::Erlang(module, function))
         }
-        [tag, _] if tag.is_atom(b"qfun") || tag.is_atom(b"strfun") => Some(Named::ErlangSource),
+        [tag, _] if tag.is_atom(b"qfun") || tag.is_atom(b"strfun") => {
+            Some(FunctionRef::ErlangSource)
+        }
         [tag, name] if tag.is_atom(b"jsfun") => {
-            Some(Named::Script(ScriptSource::Named(text(name)?)))
+            Some(FunctionRef::Script(ScriptSource::Named(text(name)?)))
         }
         [tag, source] if tag.is_atom(b"jsanon") => {
             let source = in_object(source).or_else(|| text(source).map(ScriptSource::Text))?;
-            Some(Named::Script(source))
+            Some(FunctionRef::Script(source))
         }
         _ => None,
     }
@@ -186,39 +188,45 @@ fn any(spec: &Term, name: &str) -> Result<Option<Bytes>, JobFault> {
 
 fn function(
     place: usize,
-    kind: Kind,
-    named: Named<'_>,
+    kind: PhaseType,
+    named: FunctionRef<'_>,
     argument: Term,
 ) -> Result<PhaseKind, JobFault> {
     let refused = |error: String| Err(JobFault::Phase { phase: place, error });
     let (module, function) = match named {
-        Named::Script(source) => {
+        FunctionRef::Script(source) => {
             let batch_count = batch_count(&argument);
             let script = Script { source, argument };
             return Ok(match kind {
-                Kind::Map => PhaseKind::Map(MapFunction::Script(script)),
-                Kind::Reduce => PhaseKind::Reduce(ReduceFunction::Script { script, batch_count }),
+                PhaseType::Map => PhaseKind::Map(MapFunction::Script(script)),
+                PhaseType::Reduce => {
+                    PhaseKind::Reduce(ReduceFunction::Script { script, batch_count })
+                }
             });
         }
-        Named::ErlangSource => {
+        FunctionRef::ErlangSource => {
             return refused(
                 "Erlang sources are not run by this server: name a function of riak_kv_mapreduce instead"
                     .into(),
             );
         }
-        Named::Erlang(module, function) => (module, function),
+        FunctionRef::Erlang(module, function) => (module, function),
     };
     let missing = || NotFoundPolicy::of(&argument);
     let known = match (kind, module, function) {
-        (Kind::Map, b"riak_kv_mapreduce", name) => map_function(name, missing).map(PhaseKind::Map),
-        (Kind::Reduce, b"riak_kv_mapreduce", name) => reduce_function(name).map(PhaseKind::Reduce),
+        (PhaseType::Map, b"riak_kv_mapreduce", name) => {
+            map_function(name, missing).map(PhaseKind::Map)
+        }
+        (PhaseType::Reduce, b"riak_kv_mapreduce", name) => {
+            reduce_function(name).map(PhaseKind::Reduce)
+        }
         _ => None,
     };
     match known {
         Some(kind) => Ok(kind),
         None => {
             let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-            let kind = if kind == Kind::Map { "map" } else { "reduce" };
+            let kind = if kind == PhaseType::Map { "map" } else { "reduce" };
             refused(format!(
                 "this server has no {kind} function {}:{}; it has the functions of riak_kv_mapreduce",
                 text(module),

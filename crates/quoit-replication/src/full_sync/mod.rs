@@ -53,7 +53,7 @@ const NO_PEER: &str = "there is no peer: set ttaaefs_peerip and ttaaefs_peerport
                        set --peer HOST:PORT:pb";
 
 /// State of full-sync.
-struct State {
+struct ScheduleState {
     /// Settings of checks. Commands change peer, queues and `n_val`s.
     compares: FullSyncSettings,
     /// True if a check is needed outside of the schedule, because the last one has repaired something
@@ -74,7 +74,7 @@ pub struct FullSync {
     store: Arc<ReplicatedStore>,
     settings: FullSyncSettings,
     dialer: PeerDialer,
-    state: Mutex<State>,
+    state: Mutex<ScheduleState>,
     /// Held during a check, so that only one runs.
     turn: AsyncMutex<()>,
 }
@@ -85,7 +85,7 @@ impl FullSync {
         settings: FullSyncSettings,
         dialer: PeerDialer,
     ) -> Self {
-        let state = State {
+        let state = ScheduleState {
             compares: settings.clone(),
             is_wanted: false,
             suppressed: 0,

@@ -78,7 +78,7 @@ pub struct Fetched {
     /// Key.
     pub key: Bytes,
     /// Replicated content.
-    pub what: Replicated,
+    pub content: Replicated,
 }
 
 /// Replicated content of a record.
@@ -101,7 +101,7 @@ impl Fetched {
     #[must_use]
     pub fn encode(&self, compresses: bool) -> Bytes {
         let mut body = Vec::new();
-        let (flags, compresses) = match &self.what {
+        let (flags, compresses) = match &self.content {
             Replicated::Object(object) => {
                 encode_riak_object(object, &mut body);
                 (0, compresses && !object.is_tombstone())
@@ -145,7 +145,7 @@ impl Fetched {
         let bucket_type =
             if untyped { Bytes::from_static(DEFAULT_BUCKET_TYPE) } else { bucket_type };
         let (bucket, key) = (rest.sized()?, rest.sized()?);
-        let what = if first & REAP > 0 {
+        let content = if first & REAP > 0 {
             let time_us = rest.time_us()?;
             Replicated::Reap { time_us, clock: decode_riak_clock(&rest.left(), &Limits::STORED)? }
         } else {
@@ -153,7 +153,7 @@ impl Fetched {
             let body = if first & COMPRESSED > 0 { inflate(&body)? } else { body };
             Replicated::Object(decode_riak_object(&body)?)
         };
-        Ok(Self { bucket_type, bucket, key, what })
+        Ok(Self { bucket_type, bucket, key, content })
     }
 }
 

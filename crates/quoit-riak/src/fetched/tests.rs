@@ -34,8 +34,9 @@ fn fetched() -> impl Strategy<Value = Fetched> {
     let reaps =
         (0..1u64 << 60, clocks()).prop_map(|(time_us, clock)| Replicated::Reap { time_us, clock });
     let name = || prop::collection::vec(any::<u8>(), 1..12).prop_map(Bytes::from);
-    (name(), name(), name(), prop_oneof![objects, reaps])
-        .prop_map(|(bucket_type, bucket, key, what)| Fetched { bucket_type, bucket, key, what })
+    (name(), name(), name(), prop_oneof![objects, reaps]).prop_map(
+        |(bucket_type, bucket, key, content)| Fetched { bucket_type, bucket, key, content },
+    )
 }
 
 proptest! {
@@ -94,7 +95,10 @@ fn names_and_flags_stand_where_riak_looks_for_them() {
         bucket_type: Bytes::from_static(b"default"),
         bucket: Bytes::from_static(b"b"),
         key: Bytes::from_static(b"k"),
-        what: Replicated::Reap { time_us: 1_600_000_000_000_007, clock: VersionVector::default() },
+        content: Replicated::Reap {
+            time_us: 1_600_000_000_000_007,
+            clock: VersionVector::default(),
+        },
     };
     let expected = [
         &[0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'b', 0, 0, 0, 1, b'k'][..],

@@ -26,17 +26,17 @@ pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
     };
     let watched = Arc::clone(&store);
     let watch = async move {
-        let mut looks = tokio::time::interval(FAILURE_LOOK_INTERVAL);
+        let mut ticks = tokio::time::interval(FAILURE_LOOK_INTERVAL);
         let mut told = None;
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             log_write_failure(&watched, &mut told);
         }
     };
     let give_back = async move {
-        let mut looks = tokio::time::interval(HEAP_LOOK_INTERVAL);
+        let mut ticks = tokio::time::interval(HEAP_LOOK_INTERVAL);
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             if context.memory.has_freed_much() {
                 // On a blocking thread, because it takes the locks of all heaps of the allocator in turn.
                 tokio::task::spawn_blocking(quoit_heap::trim_heap);

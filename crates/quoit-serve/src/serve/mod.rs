@@ -180,12 +180,13 @@ async fn serve(
     let listeners = Listeners::bind(settings)?;
     let data_dir = args.data_dir(settings);
     let node_name = settings.text("nodename");
-    let gate = certificates::open(settings)?;
+    let security = certificates::open(settings)?;
     let reachable = listeners.reachable(&node_name);
     let opened = quoit_data_dir::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let store = &opened.node.store;
     opened.node.connect(&reachable.node);
-    let context = server_context(store, settings, gate, descriptor_limit, &data_dir, &listeners)?;
+    let context =
+        server_context(store, settings, security, descriptor_limit, &data_dir, &listeners)?;
     opened_context.get_or_init(|| Arc::clone(&context));
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     warn_of_remote_operators(settings, &listeners, store.control().read().security().is_enabled());
@@ -234,11 +235,11 @@ async fn serve(
     }
 }
 
-/// Creates the state that all client connections share, with the gate and the audit log.
+/// Creates the state that all client connections share, with their security and the audit log.
 fn server_context(
     store: &Arc<ReplicatedStore>,
     settings: &Settings,
-    gate: ConnectionSecurity,
+    security: ConnectionSecurity,
     descriptor_limit: Option<u64>,
     data_dir: &Path,
     listeners: &Listeners,
@@ -249,7 +250,8 @@ fn server_context(
         settings.storage().name(),
         server_settings(settings, descriptor_limit),
     );
-    let context = Arc::new(context.with_security(gate).with_audit(audit_log(settings, data_dir)?));
+    let context =
+        Arc::new(context.with_security(security).with_audit(audit_log(settings, data_dir)?));
     // The cell is only set here.
     let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
     Ok(context)

@@ -1,7 +1,7 @@
 //! Folds over the records of a bucket, in the background.
 
 use super::{allow, error};
-use crate::folds::{End, Job};
+use crate::folds::{FoldEnd, FoldJob};
 use crate::http::{HttpConnection, Method, Refusal, Request, query_value};
 use crate::riak_queue;
 use base64::Engine as _;
@@ -176,15 +176,15 @@ impl HttpConnection {
     }
 }
 
-fn shown(job: &Job) -> Value {
-    let seen = job.seen();
-    let progress = &seen.progress;
-    let (state, message) = match &seen.end {
+fn shown(job: &FoldJob) -> Value {
+    let status = job.status();
+    let progress = &status.progress;
+    let (state, message) = match &status.end {
         None => ("running", None),
-        Some(End::Done) => ("done", None),
-        Some(End::Limit) => ("limit", None),
-        Some(End::Cancelled) => ("cancelled", None),
-        Some(End::Failed(message)) => ("failed", Some(message)),
+        Some(FoldEnd::Done) => ("done", None),
+        Some(FoldEnd::Limit) => ("limit", None),
+        Some(FoldEnd::Cancelled) => ("cancelled", None),
+        Some(FoldEnd::Failed(message)) => ("failed", Some(message)),
     };
     let bars = |bars: &std::collections::BTreeMap<u32, u64>| {
         bars.iter().map(|(bar, count)| (bar.to_string(), json!(count))).collect::<Value>()
@@ -194,14 +194,14 @@ fn shown(job: &Job) -> Value {
         "fold": job.title,
         "state": state,
         "message": message,
-        "elapsed_secs": (seen.elapsed.as_secs_f64() * 10.0).round() / 10.0,
+        "elapsed_secs": (status.elapsed.as_secs_f64() * 10.0).round() / 10.0,
         "looked_at": progress.looked_at_count,
         "looked_at_bytes": progress.looked_at_bytes,
         "matches": progress.match_count,
         "failed": progress.failed_count,
         "sizes": bars(&progress.sizes),
         "siblings": bars(&progress.siblings),
-        "waiting": seen.waiting_count,
+        "waiting": status.waiting_count,
     })
 }
 

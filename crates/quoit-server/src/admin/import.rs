@@ -34,7 +34,7 @@ struct NotStored {
     record: usize,
     message: String,
     /// True if sending it again may succeed.
-    again: bool,
+    may_retry: bool,
 }
 
 /// Answers a request below `/admin/v1/import`.
@@ -106,7 +106,7 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     let stored_count = record_count - refused.len();
     let refused: Vec<Value> = refused
         .into_iter()
-        .map(|one| json!({"record": one.record, "message": one.message, "again": one.again}))
+        .map(|one| json!({"record": one.record, "message": one.message, "again": one.may_retry}))
         .collect();
     Ok(json!({"stored": stored_count, "refused": refused}))
 }
@@ -122,7 +122,7 @@ async fn decode(records: Vec<BatchRecord>) -> (Vec<ImportedObject>, Vec<NotStore
             Ok(object) => given.push(ImportedObject { number, key, object }),
             Err(fault) => {
                 let message = fault.to_string();
-                refused.push(NotStored { record: number, message, again: false });
+                refused.push(NotStored { record: number, message, may_retry: false });
             }
         }
     }
@@ -200,7 +200,7 @@ async fn store_object(
 }
 
 fn not_stored(record: usize, fault: &RequestError) -> NotStored {
-    NotStored { record, message: fault.to_string(), again: !is_for_good(fault) }
+    NotStored { record, message: fault.to_string(), may_retry: !is_for_good(fault) }
 }
 
 /// True if the same write would fail again.
@@ -231,7 +231,7 @@ async fn check(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> 
     behind.sort_by_key(|one| one.record);
     let behind: Vec<Value> = behind
         .into_iter()
-        .map(|one| json!({"record": one.record, "message": one.message, "again": one.again}))
+        .map(|one| json!({"record": one.record, "message": one.message, "again": one.may_retry}))
         .collect();
     Ok(json!({"checked": checked, "behind": behind}))
 }
@@ -241,7 +241,7 @@ async fn compare(
     record: usize,
     BatchRecord { key, object: clock }: BatchRecord,
 ) -> Result<(), NotStored> {
-    let not_stored = |message: String, again| Err(NotStored { record, message, again });
+    let not_stored = |message: String, may_retry| Err(NotStored { record, message, may_retry });
     let clock = match decode_riak_clock(&clock, &Limits::STORED) {
         Ok(clock) => clock,
         Err(fault) => return not_stored(fault.to_string(), false),
@@ -258,8 +258,8 @@ async fn compare(
         Ok(Some(_)) => not_stored("an older version is stored".to_owned(), false),
         Ok(None) => not_stored("it is not stored".to_owned(), false),
         Err(fault) => {
-            let again = !is_for_good(&fault);
-            not_stored(fault.to_string(), again)
+            let may_retry = !is_for_good(&fault);
+            not_stored(fault.to_string(), may_retry)
         }
     }
 }

@@ -16,16 +16,13 @@ mod security;
 mod status;
 mod trees;
 
-use crate::http::{HttpConnection, Method, Refusal, Request};
+use crate::http::{HttpConnection, Method, PathSegment, Refusal, Request};
 use quoit_cluster::{ChangeError, MembershipError, TrustError};
 use quoit_model::key::BucketRef;
 use quoit_model::props::{PropUpdates, TypeError, TypeState};
 use serde_json::{Value, json};
-use std::borrow::Cow;
 
 use request_body::RequestBody;
-
-type Part<'r> = Cow<'r, [u8]>;
 
 /// Creates an error answer: a word for programs and a sentence for people.
 fn error(status: u16, word: &str, message: &str) -> Refusal {
@@ -38,7 +35,7 @@ impl HttpConnection {
         &mut self,
         request: &Request,
         method: Method,
-        parts: &[Part<'_>],
+        parts: &[PathSegment<'_>],
         query: &[u8],
     ) -> Result<(), Refusal> {
         let names: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();

@@ -77,8 +77,8 @@ impl HttpConnection {
             "users": security.users().len(),
             "groups": security.groups().len(),
             "sources": security.sources().len(),
-            "tls": self.context.gate.has_tls(),
-            "listener_tls": if self.context.gate.serves_plaintext() { "both" } else { "required" },
+            "tls": self.context.security.has_tls(),
+            "listener_tls": if self.context.security.serves_plaintext() { "both" } else { "required" },
             "clear_clients": self.plaintext_clients(),
             "open_listeners": self.context.open_listeners(),
             "open_internode": self.context.open_internode(),
@@ -87,7 +87,7 @@ impl HttpConnection {
     }
 
     fn plaintext_clients(&self) -> Vec<Value> {
-        let clients = self.context.gate.plaintext_clients().into_iter();
+        let clients = self.context.security.plaintext_clients().into_iter();
         let client = |(host, link): (String, PlainLink)| {
             let (connections, last) = (link.connection_count, link.last_unix_secs);
             json!({"host": host, "connections": connections, "last_unix_secs": last})
@@ -136,8 +136,8 @@ impl HttpConnection {
         let internal = || error(500, "internal", "the password could not be hashed");
         let mut salt = [0; 16];
         getrandom::fill(&mut salt).map_err(|_| internal())?;
-        let cost = self.context.gate.settings.password_cost;
-        let _turn = self.context.gate.hashing_turn().await;
+        let cost = self.context.security.settings.password_cost;
+        let _turn = self.context.security.hashing_turn().await;
         let hashed = tokio::task::spawn_blocking(move || password.hashed(Salt(salt), cost));
         let hashed = hashed.await.map_err(|_| internal())?;
         settings.password_hash = Some(hashed.map_err(|fault| refused(&fault.into()))?);

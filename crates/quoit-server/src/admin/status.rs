@@ -58,7 +58,7 @@ fn security(context: &ServerContext) -> Value {
     let is_enabled = context.store.control().read().security().is_enabled();
     json!({
         "enabled": is_enabled,
-        "tls": context.gate.has_tls(),
+        "tls": context.security.has_tls(),
         "warnings": context.security_warnings(),
     })
 }

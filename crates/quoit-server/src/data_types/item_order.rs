@@ -46,7 +46,7 @@ pub(crate) struct ItemOrder {
 
 /// Error: the node is stopping, so nothing was sorted.
 #[derive(Debug)]
-pub(crate) struct Stopping;
+pub(crate) struct NodeStopping;
 
 /// Maximum ratio of the size of the items in an answer to their size in the store.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ impl ItemOrder {
         self,
         out: &mut Vec<u8>,
         separator: &'static [u8],
-    ) -> Result<(), Stopping> {
+    ) -> Result<(), NodeStopping> {
         if out.len() - self.start <= SHORT_BYTES {
             self.sort(out, separator);
             return Ok(());
@@ -108,7 +108,7 @@ impl ItemOrder {
         match sort.await {
             Ok(buffer) => *out = buffer,
             Err(stopped) if stopped.is_panic() => resume_unwind(stopped.into_panic()),
-            Err(_) => return Err(Stopping),
+            Err(_) => return Err(NodeStopping),
         }
         Ok(())
     }

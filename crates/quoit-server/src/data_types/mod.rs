@@ -19,7 +19,7 @@ mod to_pb;
 pub use cursor::{cursor_of, place_of};
 pub use from_json::{JsonUpdate, read_field_name, read_update};
 pub use from_pb::{UpdateFault, field_name, operation_of};
-pub(crate) use item_order::{ItemOrder, Stopping, TextCopies};
+pub(crate) use item_order::{ItemOrder, NodeStopping, TextCopies};
 pub use stream_json::StreamedJson;
 pub use to_json::{NotUtf8, append_answer, append_missing, append_value};
 pub use to_pb::{data_type_of, fetched_value, map_entry, updated_value, within_64_bits};

@@ -1,7 +1,7 @@
 //! A large set or map in JSON, encoded as its elements or fields come from the store.
 
 use super::to_json::{NotUtf8, append_bytes, append_end, append_entry, append_type};
-use super::{ItemOrder, Stopping, TextCopies};
+use super::{ItemOrder, NodeStopping, TextCopies};
 use crate::memory::{MemoryReservation, NoMemory};
 use bytes::Bytes;
 use quoit_core::{ItemSink, StreamedItems};
@@ -66,9 +66,9 @@ impl<'o> StreamedJson<'o> {
     ///
     /// # Errors
     ///
-    /// `Stopping` when the node stops, which leaves the buffer as it was before; in the inner result, as
+    /// `NodeStopping` when the node stops, which leaves the buffer as it was before; in the inner result, as
     /// [`append_value`](super::append_value).
-    pub(crate) async fn finish(self) -> Result<Result<(), NotUtf8>, Stopping> {
+    pub(crate) async fn finish(self) -> Result<Result<(), NotUtf8>, NodeStopping> {
         if let Some(order) = self.order {
             let sorted = order.sort_aside(self.out, b",").await;
             if let Err(stopping) = sorted {

@@ -48,10 +48,10 @@ impl HttpConnection {
         }
         let access = access(route, method, query);
         let needs_login = match access {
-            RequiredAccess::Nobody => return Err(Refusal::Text(403, NO_WALK.into())),
+            RequiredAccess::Denied => return Err(Refusal::Text(403, NO_WALK.into())),
             RequiredAccess::Open => false,
-            RequiredAccess::Statistics => !self.context.gate.settings.open_statistics,
-            RequiredAccess::User | RequiredAccess::Right(_) => true,
+            RequiredAccess::Statistics => !self.context.security.settings.open_statistics,
+            RequiredAccess::User | RequiredAccess::Permission(_) => true,
         };
         if !needs_login && head.get("authorization").is_none() {
             return Ok(());
@@ -64,7 +64,7 @@ impl HttpConnection {
             identified.map_err(|refusal| self.for_admin(route, refusal))?;
         }
         match access {
-            RequiredAccess::Right(need) => {
+            RequiredAccess::Permission(need) => {
                 let denied = self.check(&need);
                 denied.map_err(|refusal| self.for_admin(route, refusal))
             }
@@ -82,7 +82,7 @@ impl HttpConnection {
             _ => {
                 if !self.is_noted_plaintext {
                     self.is_noted_plaintext = true;
-                    self.context.gate.note_plaintext(self.address);
+                    self.context.security.note_plaintext(self.address);
                 }
                 Ok(())
             }
@@ -98,7 +98,7 @@ impl HttpConnection {
         let by = self.audit_entry(AuditedInterface::Http, need.permission.name());
         self.context.audit.record_checked(by, need, checked.as_ref().err().map(String::as_str));
         checked.map_err(|text| {
-            self.context.gate.note_denied();
+            self.context.security.note_denied();
             Refusal::Text(403, text.into())
         })
     }
@@ -165,7 +165,7 @@ impl HttpConnection {
         if header.is_none() {
             return if is_needed { Err(Refusal::Unauthorized) } else { Ok(()) };
         }
-        let settings = &self.context.gate.settings;
+        let settings = &self.context.security.settings;
         let (delay, attempts_max) = (settings.failure_delay, settings.attempts_max);
         self.socket.rest_until(began + delay).await?;
         self.failed_logins += 1;
@@ -178,8 +178,8 @@ impl HttpConnection {
     async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {
         let certificate = self.socket.certificate_name();
         let certificate = certificate.as_deref();
-        let claim = LoginAttempt { user, password, certificate, address: self.address };
-        let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
+        let attempt = LoginAttempt { user, password, certificate, address: self.address };
+        let login = self.context.security.log_in(self.context.store.control(), &attempt).await;
         if login.is_none() {
             self.context.audit.record_refused_login(AuditedInterface::Http, user, self.address);
         }
@@ -244,10 +244,12 @@ impl HttpConnection {
         {
             return true;
         }
-        let gate = &self.context.gate;
-        let Some(unauthenticated) = gate.admit_unauthenticated(self.address) else { return false };
+        let security = &self.context.security;
+        let Some(unauthenticated) = security.admit_unauthenticated(self.address) else {
+            return false;
+        };
         self.unauthenticated = Some(unauthenticated);
-        self.socket.set_deadline(Some(Instant::now() + gate.settings.login_timeout));
+        self.socket.set_deadline(Some(Instant::now() + security.settings.login_timeout));
         true
     }
 

@@ -17,7 +17,7 @@ use crate::memory::{
     ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, NoMemory, REQUEST_COPIES,
     REQUESTS_BYTES_FREE,
 };
-use crate::pace::Transfer;
+use crate::pace::PacedTransfer;
 use crate::security::{Session, UnauthenticatedConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
@@ -102,7 +102,7 @@ pub(crate) struct HttpConnection {
     pub(super) input: BytesMut,
     pub(super) input_reservation: MemoryReservation,
     /// The transfer of the request that is incomplete; set once a read had to wait for it.
-    pub(super) transfer: Option<Transfer>,
+    pub(super) transfer: Option<PacedTransfer>,
     /// Answers that are not written yet, and the memory of them and of the request that is being answered.
     pub(crate) out: Vec<u8>,
     /// Large values of the last answer in `out`, which are sent from their own buffers. Empty between
@@ -128,7 +128,7 @@ pub async fn serve(
     let (is_local, is_operator) = (stream.is_local(), stream.is_operator());
     let mut connection = HttpConnection {
         address: stream.address(),
-        session: Session::new(context.store.control(), &context.gate, &stream),
+        session: Session::new(context.store.control(), &context.security, &stream),
         unauthenticated: None,
         known_proof: None,
         failed_logins: 0,

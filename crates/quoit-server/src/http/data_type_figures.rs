@@ -1,6 +1,6 @@
 //! Figures by data type, under Riak's names and as metrics.
 
-use super::metrics::{BYTES, COUNTS, FamilyKind, TIMES_US, Text, US_PER_SEC};
+use super::metrics::{BYTES, COUNTS, FamilyKind, MetricsText, TIMES_US, US_PER_SEC};
 use super::stats::{Figures, put, put_summary};
 use quoit_core::{
     Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, LatencySummary, Stats,
@@ -65,7 +65,7 @@ pub(super) fn data_types(figures: &mut Figures, stats: &Stats) {
 
 /// Adds the same figures as metrics with a label for the data type. Data types that have not been used are
 /// left out.
-pub(super) fn data_type_metrics(text: &mut Text, stats: &Stats) {
+pub(super) fn data_type_metrics(text: &mut MetricsText, stats: &Stats) {
     let snapshots: Vec<(&str, DataTypeSnapshot)> = DATATYPES
         .iter()
         .filter_map(|(name, datatype)| Some((*name, stats.data_type_snapshot(*datatype)?)))

@@ -9,7 +9,7 @@ use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
 use super::uri;
 use crate::data_types::{
-    JsonUpdate, NotUtf8, Stopping, StreamedJson, append_answer, append_missing, append_value,
+    JsonUpdate, NodeStopping, NotUtf8, StreamedJson, append_answer, append_missing, append_value,
     read_update,
 };
 use crate::memory::MemoryReservation;
@@ -48,7 +48,7 @@ impl DatatypeParams {
 /// Result of streaming a set or map.
 enum Streamed {
     /// It is written, or can't be written as JSON.
-    Shown(Result<(), NotUtf8>),
+    Written(Result<(), NotUtf8>),
     /// The read continues with the whole value.
     Started(Box<StartedRead>),
     /// No read has begun.
@@ -110,7 +110,7 @@ impl HttpConnection {
             self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let mut body = Vec::new();
         let mut reservation = self.memory.reservation(0);
-        let shown = if let Some(part) = &params.part {
+        let written = if let Some(part) = &params.part {
             let answer = self.context.store.query_data_type(key, part, &options).await?;
             // The store has refused paths that do not suit the bucket's data type, so the fallback is never
             // used.
@@ -123,17 +123,17 @@ impl HttpConnection {
                 found.map(|found| append_fetched(&mut body, &found, params.includes_context))
             };
             match streamed {
-                Streamed::Shown(shown) => Some(shown),
+                Streamed::Written(written) => Some(written),
                 Streamed::Started(read) => append(store.finish_fetch(*read).await?),
                 Streamed::Declined => append(store.fetch_data_type(key, &options).await?),
             }
         };
-        let Some(shown) = shown else {
+        let Some(written) = written else {
             append_missing(&mut body, datatype);
             reply(&mut self.out, self.form, 404).content_type(JSON).finish(&body);
             return Ok(());
         };
-        shown.map_err(|fault| Refusal::Text(406, fault.to_string().into()))?;
+        written.map_err(|fault| Refusal::Text(406, fault.to_string().into()))?;
         self.hold_answer(body.len())?;
         reply(&mut self.out, self.form, 200).content_type(JSON).finish(&body);
         Ok(())
@@ -155,8 +155,8 @@ impl HttpConnection {
         }
         match streamed {
             Ok(StreamOutcome::Complete) => match answer.finish().await {
-                Ok(shown) => Ok(Streamed::Shown(shown)),
-                Err(Stopping) => Err(Refusal::Text(503, "the node stops\n".into())),
+                Ok(written) => Ok(Streamed::Written(written)),
+                Err(NodeStopping) => Err(Refusal::Text(503, "the node stops\n".into())),
             },
             Ok(StreamOutcome::Started(read)) => {
                 answer.discard();

@@ -1,6 +1,6 @@
 //! Paths of folds: folds over a bucket, and folds over the hash trees of an `n_val`.
 
-use super::route::{BucketName, Name, UrlForm};
+use super::route::{BucketName, PathSegment, UrlForm};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use std::borrow::Cow;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FoldRoute<'r> {
     /// The root of the tree of an `n_val`.
-    CachedRoot(Name<'r>),
+    CachedRoot(PathSegment<'r>),
     /// Branches of such a tree.
-    CachedBranches(Name<'r>),
+    CachedBranches(PathSegment<'r>),
     /// Keys and version vectors in segments of such a tree.
-    CachedClocks(Name<'r>),
+    CachedClocks(PathSegment<'r>),
     /// Names of all buckets that hold records.
     BucketList,
     /// A fold over a bucket.
@@ -40,17 +40,17 @@ impl FoldRoute<'_> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangeFold<'r> {
     /// Builds a tree of this size.
-    Tree(Name<'r>),
+    Tree(PathSegment<'r>),
     /// Returns keys and version vectors.
     Clocks,
     /// Puts keys into the queue with this name.
-    Repl(Name<'r>),
+    Repl(PathSegment<'r>),
     /// Repairs replicas.
     Repair,
     /// Returns keys with more siblings than this.
-    Siblings(Name<'r>),
+    Siblings(PathSegment<'r>),
     /// Returns keys with more bytes than this.
-    Sizes(Name<'r>),
+    Sizes(PathSegment<'r>),
     /// Counts records by size and by siblings.
     Stats,
     /// Returns tombstones.
@@ -64,7 +64,7 @@ pub enum RangeFold<'r> {
 /// The fold that a path names, given by its parts; `name` decodes a part. `None` if there is no such fold.
 pub(super) fn fold_route<'r>(
     parts: &[&'r [u8]],
-    name: impl Fn(&'r [u8]) -> Name<'r>,
+    name: impl Fn(&'r [u8]) -> PathSegment<'r>,
 ) -> Option<FoldRoute<'r>> {
     let (kind, rest) = match parts {
         [b"aaebucketlist"] => return Some(FoldRoute::BucketList),

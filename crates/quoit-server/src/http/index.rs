@@ -6,7 +6,7 @@ use super::params::erlang_string;
 use super::refusal::Refusal;
 use super::render::{append_boundary, boundary};
 use super::response::{JSON, MULTIPART, reply_in_pieces};
-use super::route::{BucketName, Name};
+use super::route::{BucketName, PathSegment};
 use super::uri;
 use crate::index_query::{self, QueryFault, Terms};
 use bytes::Bytes;
@@ -49,7 +49,7 @@ impl HttpConnection {
         &mut self,
         request: &Request,
         bucket: &BucketName<'_>,
-        names: &[Name<'_>],
+        names: &[PathSegment<'_>],
         parameters: &[u8],
     ) -> Result<(), Refusal> {
         let IndexRequest { query, shows_terms, is_stream, timeout_ms } =
@@ -133,10 +133,10 @@ impl HttpConnection {
 
 fn asked(
     bucket: &BucketName<'_>,
-    names: &[Name<'_>],
+    names: &[PathSegment<'_>],
     parameters: &[u8],
 ) -> Result<IndexRequest, Refusal> {
-    let bytes = |name: &Name<'_>| Bytes::copy_from_slice(name);
+    let bytes = |name: &PathSegment<'_>| Bytes::copy_from_slice(name);
     let (field, terms) = match names {
         [field, term] => (bytes(field), Terms::One(bytes(term))),
         [field, first, last] => (bytes(field), Terms::Range(bytes(first), bytes(last))),
@@ -167,7 +167,7 @@ fn asked(
 }
 
 /// Parses a query, for fuzzing. Returns for any input.
-pub(super) fn fuzz(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) {
+pub(super) fn fuzz(bucket: &BucketName<'_>, names: &[PathSegment<'_>], parameters: &[u8]) {
     let _ = asked(bucket, names, parameters);
 }
 
@@ -216,11 +216,11 @@ mod tests {
 
     fn of(names: &[&'static str], parameters: &str) -> Result<IndexRequest, Refusal> {
         let bucket = BucketName {
-            bucket_type: Name::Borrowed(b"default"),
-            bucket: Name::Borrowed(b"b"),
+            bucket_type: PathSegment::Borrowed(b"default"),
+            bucket: PathSegment::Borrowed(b"b"),
             form: UrlForm::Untyped,
         };
-        let names: Vec<Name<'_>> = names.iter().map(|name| name.as_bytes().into()).collect();
+        let names: Vec<PathSegment<'_>> = names.iter().map(|name| name.as_bytes().into()).collect();
         asked(&bucket, &names, parameters.as_bytes())
     }
 

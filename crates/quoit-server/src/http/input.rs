@@ -6,7 +6,7 @@ use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
 use super::response::ReplyForm;
 use crate::arriving::{ArrivingRequest, READ_BYTES_MAX};
 use crate::memory::{NoMemory, REQUEST_COPIES};
-use crate::pace::Transfer;
+use crate::pace::PacedTransfer;
 use crate::socket::ReadOutcome;
 use bytes::{Bytes, BytesMut};
 use std::io;
@@ -46,7 +46,7 @@ impl HttpConnection {
         };
         self.form = self.form_for(&head);
         let framing = head.framing(self.context.settings.request_bytes_limit())?;
-        let before_login_max = self.context.gate.settings.bytes_before_login_max;
+        let before_login_max = self.context.security.settings.bytes_before_login_max;
         let is_small = matches!(&framing, BodyFraming::Length(size) if *size <= before_login_max);
         if !is_small && !self.session.is_open() {
             self.admit_body(&head).await.map_err(ConnectionEnd::Denied)?;
@@ -143,7 +143,7 @@ impl HttpConnection {
         self.flush().await?;
         self.input_reservation.hold(REQUEST_COPIES * (body.received_bytes() + step))?;
         let pace = self.context.settings.pace;
-        let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));
+        let transfer = self.transfer.get_or_insert_with(|| PacedTransfer::begin(pace));
         let read = self.socket.read_on(body.buffer(), step, transfer).await;
         if let Ok(ReadOutcome::Bytes(count)) = read {
             body.received(count);
@@ -165,7 +165,7 @@ impl HttpConnection {
 
     fn begin_transfer(&mut self) {
         let pace = self.context.settings.pace;
-        self.transfer.get_or_insert_with(|| Transfer::begin(pace));
+        self.transfer.get_or_insert_with(|| PacedTransfer::begin(pace));
     }
 
     /// Writes the gathered answers, then reads once.

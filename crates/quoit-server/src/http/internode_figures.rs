@@ -1,6 +1,6 @@
 //! Metrics of the messages between nodes.
 
-use super::metrics::{FamilyKind, Text};
+use super::metrics::{FamilyKind, MetricsText};
 use quoit_cluster::Internode;
 use quoit_wire::internode::data::{METHOD_FETCH, METHOD_FORWARD, METHOD_JOIN, METHOD_STORE};
 
@@ -14,7 +14,7 @@ const COUNTED: [(&str, u16); 4] = [
 
 /// Adds the messages, bytes and system calls of the connections with other nodes, and this node's requests
 /// to them by kind.
-pub(super) fn internode_metrics(text: &mut Text, internode: &Internode) {
+pub(super) fn internode_metrics(text: &mut MetricsText, internode: &Internode) {
     let (asked, served) = (internode.peer_statistics(), internode.statistics());
     let of = [asked.traffic, served.traffic];
     for (name, help, counts) in [

@@ -1,11 +1,11 @@
 //! Metrics of the security of connections between nodes, and of the audit log.
 
-use super::metrics::{FamilyKind, Text};
+use super::metrics::{FamilyKind, MetricsText};
 use crate::context::ServerContext;
 use quoit_tls::Instant;
 
 /// Adds the expiry of certificates, connections without TLS, and lines of the audit log.
-pub(super) fn link_metrics(text: &mut Text, context: &ServerContext) {
+pub(super) fn link_metrics(text: &mut MetricsText, context: &ServerContext) {
     let now = Instant::now();
     if let Some(view) = context.store.control().link_view() {
         let name = "quoit_certificate_expiry_seconds";

@@ -90,7 +90,7 @@ impl HttpConnection {
 }
 
 fn render(context: &ServerContext, form: Form) -> String {
-    let mut text = Text::new(form);
+    let mut text = MetricsText::new(form);
     let snapshot = context.store.figures();
     requests(&mut text, &snapshot);
     long_requests(&mut text, context.store.stats(), &snapshot);
@@ -147,7 +147,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     connections(&mut text, context);
     memory(&mut text, &context.memory.figures());
     security_metrics(&mut text, context);
-    let machine = SystemFigures::look();
+    let machine = SystemFigures::read();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
     text.family("quoit_cpu_seconds", "Processor time of the process.", FamilyKind::Counter);
     let seconds = machine.processor_time.as_secs_f64();
@@ -160,7 +160,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     text.finish()
 }
 
-fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
+fn requests(text: &mut MetricsText, snapshot: &StatsSnapshot) {
     for (name, help, counter) in [
         ("quoit_gets", "Reads coordinated here.", Counter::Gets),
         ("quoit_puts", "Writes coordinated here.", Counter::Puts),
@@ -200,7 +200,7 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
 }
 
 /// MapReduce jobs that clients started on this node.
-fn mapreduce(text: &mut Text, jobs: &Jobs) {
+fn mapreduce(text: &mut MetricsText, jobs: &Jobs) {
     let (begun, failed, refused) = jobs.counts();
     text.counter("quoit_mapreduce_jobs", "MapReduce jobs begun here.", begun);
     text.counter("quoit_mapreduce_job_errors", "MapReduce jobs that failed.", failed);
@@ -218,7 +218,7 @@ fn mapreduce(text: &mut Text, jobs: &Jobs) {
 
 /// Index queries, listings and folds started on this node, and reads and writes of the indexes of this
 /// node's copies.
-fn long_requests(text: &mut Text, stats: &Stats, snapshot: &StatsSnapshot) {
+fn long_requests(text: &mut MetricsText, stats: &Stats, snapshot: &StatsSnapshot) {
     for (name, help, counter) in [
         ("quoit_index_queries", "Index queries begun here.", Counter::IndexQueries),
         (
@@ -282,7 +282,7 @@ fn long_requests(text: &mut Text, stats: &Stats, snapshot: &StatsSnapshot) {
     }
 }
 
-fn exchanges(text: &mut Text, snapshot: &StatsSnapshot) {
+fn exchanges(text: &mut MetricsText, snapshot: &StatsSnapshot) {
     for (name, help, counter) in [
         ("quoit_aae_exchanges", "Comparisons of copies with other nodes.", Counter::Exchanges),
         (
@@ -333,7 +333,7 @@ fn exchanges(text: &mut Text, snapshot: &StatsSnapshot) {
     }
 }
 
-fn connections(text: &mut Text, context: &ServerContext) {
+fn connections(text: &mut MetricsText, context: &ServerContext) {
     let counts = [("pb", &context.pb_connections), ("http", &context.http_connections)];
     text.family("quoit_connections_open", "Client connections open.", FamilyKind::Gauge);
     for (protocol, counts) in counts {
@@ -348,7 +348,7 @@ fn connections(text: &mut Text, context: &ServerContext) {
 }
 
 /// Memory of requests and answers.
-fn memory(text: &mut Text, figures: &MemoryFigures) {
+fn memory(text: &mut MetricsText, figures: &MemoryFigures) {
     for (name, help, value) in [
         (
             "quoit_request_memory_budget_bytes",
@@ -387,7 +387,7 @@ fn memory(text: &mut Text, figures: &MemoryFigures) {
 }
 
 /// Builder of the metrics text.
-pub(super) struct Text {
+pub(super) struct MetricsText {
     text: String,
     form: Form,
 }
@@ -410,7 +410,7 @@ impl FamilyKind {
     }
 }
 
-impl Text {
+impl MetricsText {
     pub(super) fn new(form: Form) -> Self {
         Self { text: String::new(), form }
     }
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn a_counters_family_has_its_samples_name_where_prometheus_reads_it() {
         let text = |form| {
-            let mut text = Text::new(form);
+            let mut text = MetricsText::new(form);
             text.counter("t", "Things.", 3);
             text.finish()
         };
@@ -507,7 +507,7 @@ mod tests {
 
     #[test]
     fn a_histogram_is_cumulative_and_ends_at_infinity() {
-        let mut text = Text::new(Form::OpenMetrics);
+        let mut text = MetricsText::new(Form::OpenMetrics);
         let histogram =
             Cumulative { at_most: vec![(499_999, 2), (999_999, 3)], count: 5, sum: 3_000_000 };
         text.histogram("t_seconds", "Time.", &histogram, US_PER_SEC);

@@ -7,7 +7,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `admission`, `needs` | identity and permissions of clients |
+//! | `admission`, `required_access` | identity and permissions of clients |
 //! | `connection`, `input`, `head`, `chunked` | requests as they arrive |
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | meaning of a request |
 //! | `response`, `refusal`, `render` | form of answers |
@@ -66,6 +66,7 @@ pub(crate) use csrf::check_no_page;
 pub(crate) use head::Method;
 pub(crate) use props::is_json;
 pub(crate) use refusal::Refusal;
+pub(crate) use route::PathSegment;
 pub(crate) use stats::statistics;
 pub(crate) use uri::query_value;
 

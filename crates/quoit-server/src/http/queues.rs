@@ -62,8 +62,8 @@ impl HttpConnection {
             reply(&mut self.out, self.form, 200).content_type(OCTETS).finish(EMPTY_QUEUE_BODY);
             return Ok(());
         };
-        let QueueAnswer { replicated, sort, tree_entry } = answer;
-        let tombstone_clock = match sort {
+        let QueueAnswer { replicated, kind, tree_entry } = answer;
+        let tombstone_clock = match kind {
             AnswerKind::Tombstone(clock) => {
                 let mut term = Vec::new();
                 encode_riak_clock(&clock, &mut term);

@@ -1,6 +1,6 @@
 //! Figures of replication between clusters in `/stats` and `/metrics`.
 
-use super::metrics::{FamilyKind, Text, US_PER_SEC};
+use super::metrics::{FamilyKind, MetricsText, US_PER_SEC};
 use super::stats::{Figures, put};
 use crate::context::ServerContext;
 use quoit_core::{BucketConflicts, Counter, StatsSnapshot};
@@ -89,7 +89,7 @@ pub(super) fn replication(
 
 /// Adds the same figures as metrics, and the replication lag as a histogram.
 pub(super) fn replication_metrics(
-    text: &mut Text,
+    text: &mut MetricsText,
     context: &ServerContext,
     snapshot: &StatsSnapshot,
 ) {
@@ -146,7 +146,7 @@ pub(super) fn replication_metrics(
 }
 
 /// Adds the number of concurrent writes in both clusters, by bucket.
-fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
+fn conflicts(text: &mut MetricsText, conflicts: &[BucketConflicts]) {
     if conflicts.is_empty() {
         return;
     }
@@ -171,7 +171,7 @@ fn label(name: &[u8]) -> String {
 }
 
 /// Adds the figures of change feeds.
-pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
+pub(super) fn change_feed_metrics(text: &mut MetricsText, context: &ServerContext) {
     let Some(log) = context.store.change_feeds().log() else { return };
     let status = log.status();
     let now_us = context.store.clock().unix_us();
@@ -195,7 +195,7 @@ pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
 }
 
 /// Adds the delay with which objects of other clusters were stored here, by queue.
-fn lags(text: &mut Text, sinks: &[SinkStatus]) {
+fn lags(text: &mut MetricsText, sinks: &[SinkStatus]) {
     if sinks.is_empty() {
         return;
     }

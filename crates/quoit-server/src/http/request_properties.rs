@@ -2,7 +2,7 @@
 
 use super::connection::Request;
 use super::refusal::Refusal;
-use super::route::{Name, Route};
+use super::route::{PathSegment, Route};
 use crate::turn::Weight;
 use base64::Engine as _;
 use md5::{Digest, Md5};
@@ -51,7 +51,7 @@ pub(super) fn takes_documents(route: &Route<'_>) -> bool {
 
 /// True if a path below `/admin` takes records. They are read in place from the body, without parsing a
 /// document.
-fn takes_records(parts: &[Name<'_>]) -> bool {
+fn takes_records(parts: &[PathSegment<'_>]) -> bool {
     let [_, import, what] = parts else { return false };
     matches!((&**import, &**what), (b"import", b"objects" | b"check"))
 }

@@ -17,9 +17,9 @@ pub(super) enum RequiredAccess<'r> {
     /// Every user.
     User,
     /// Users with this permission.
-    Right(RequiredPermission<'r>),
+    Permission(RequiredPermission<'r>),
     /// No client, while security is on.
-    Nobody,
+    Denied,
 }
 
 /// The access to a resource by a method. The permissions for a MapReduce job depend on its body.
@@ -27,24 +27,25 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
     use Permission as P;
     let reads = matches!(method, Method::Get | Method::Head);
     let posts = method == Method::Post;
-    let need = |permission, bucket: &'r BucketName<'_>| {
+    let required = |permission, bucket: &'r BucketName<'_>| {
         RequiredPermission::of_bucket(permission, bucket.as_ref())
     };
-    let right =
-        |permission, bucket: &'r BucketName<'_>| RequiredAccess::Right(need(permission, bucket));
+    let permitted = |permission, bucket: &'r BucketName<'_>| {
+        RequiredAccess::Permission(required(permission, bucket))
+    };
     let of_record = |permission, name: &'r RecordName<'_>| {
-        RequiredAccess::Right(need(permission, &name.bucket).of_key(Some(&name.key)))
+        RequiredAccess::Permission(required(permission, &name.bucket).of_key(Some(&name.key)))
     };
     match route {
         Route::Ping | Route::Livez | Route::Readyz => RequiredAccess::Open,
         Route::Stats | Route::Metrics => RequiredAccess::Statistics,
         Route::Root | Route::Mapred | Route::Search => RequiredAccess::User,
-        Route::Walk(..) => RequiredAccess::Nobody,
+        Route::Walk(..) => RequiredAccess::Denied,
         Route::Buckets(bucket_type) => {
-            RequiredAccess::Right(RequiredPermission::of_type(P::ListBuckets, bucket_type))
+            RequiredAccess::Permission(RequiredPermission::of_type(P::ListBuckets, bucket_type))
         }
-        Route::Keys(bucket) => right(if posts { P::Put } else { P::ListKeys }, bucket),
-        Route::OldBucket(bucket) => right(
+        Route::Keys(bucket) => permitted(if posts { P::Put } else { P::ListKeys }, bucket),
+        Route::OldBucket(bucket) => permitted(
             match method {
                 Method::Post => P::Put,
                 Method::Put => P::SetBucket,
@@ -53,10 +54,10 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
             },
             bucket,
         ),
-        Route::Props(bucket) => right(if reads { P::GetBucket } else { P::SetBucket }, bucket),
+        Route::Props(bucket) => permitted(if reads { P::GetBucket } else { P::SetBucket }, bucket),
         Route::TypeProps(bucket_type) => {
             let permission = if reads { P::GetBucketType } else { P::SetBucketType };
-            RequiredAccess::Right(RequiredPermission::of_type(permission, bucket_type))
+            RequiredAccess::Permission(RequiredPermission::of_type(permission, bucket_type))
         }
         Route::Object(name) => of_record(
             match method {
@@ -67,23 +68,23 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
             name,
         ),
         Route::Preflist(name) => of_record(P::GetPreflist, name),
-        Route::Index(bucket, _) => right(P::Index, bucket),
-        Route::Changes(bucket) => right(P::Changes, bucket),
+        Route::Index(bucket, _) => permitted(P::Index, bucket),
+        Route::Changes(bucket) => permitted(P::Changes, bucket),
         Route::Datatype(bucket, key) => {
             let permission = if posts { P::Put } else { P::Get };
-            RequiredAccess::Right(need(permission, bucket).of_key(key.as_deref()))
+            RequiredAccess::Permission(required(permission, bucket).of_key(key.as_deref()))
         }
         Route::Counter(name) => of_record(if posts { P::Put } else { P::Get }, name),
         Route::Fold(FoldRoute::Range(_, RangeFold::Repl(_)))
         | Route::Queue(_)
-        | Route::Membership => RequiredAccess::Right(RequiredPermission::any(P::Replicate)),
+        | Route::Membership => RequiredAccess::Permission(RequiredPermission::any(P::Replicate)),
         Route::Fold(FoldRoute::Range(
             bucket,
             RangeFold::Repair | RangeFold::Reap | RangeFold::Erase,
-        )) => right(P::Erase, bucket),
-        Route::Fold(FoldRoute::Range(bucket, _)) => right(P::Fold, bucket),
-        Route::Fold(_) => RequiredAccess::Right(RequiredPermission::any(P::Fold)),
-        Route::Admin(_) => RequiredAccess::Right(RequiredPermission::any(if reads {
+        )) => permitted(P::Erase, bucket),
+        Route::Fold(FoldRoute::Range(bucket, _)) => permitted(P::Fold, bucket),
+        Route::Fold(_) => RequiredAccess::Permission(RequiredPermission::any(P::Fold)),
+        Route::Admin(_) => RequiredAccess::Permission(RequiredPermission::any(if reads {
             P::Observe
         } else {
             P::Operate

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// A decoded part of a path.
-pub type Name<'r> = Cow<'r, [u8]>;
+pub type PathSegment<'r> = Cow<'r, [u8]>;
 
 /// The three forms of URLs. Links and locations in an answer have the form of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,9 +24,9 @@ pub enum UrlForm {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketName<'r> {
     /// `default` if the path has no bucket type.
-    pub bucket_type: Name<'r>,
+    pub bucket_type: PathSegment<'r>,
     /// Name of the bucket.
-    pub bucket: Name<'r>,
+    pub bucket: PathSegment<'r>,
     /// The form of the URL.
     pub form: UrlForm,
 }
@@ -37,7 +37,7 @@ pub struct RecordName<'r> {
     /// The bucket.
     pub bucket: BucketName<'r>,
     /// The key.
-    pub key: Name<'r>,
+    pub key: PathSegment<'r>,
 }
 
 /// The resource that a path names.
@@ -56,13 +56,13 @@ pub enum Route<'r> {
     /// Statistics in Prometheus' text format or as OpenMetrics.
     Metrics,
     /// The buckets of a bucket type.
-    Buckets(Name<'r>),
+    Buckets(PathSegment<'r>),
     /// The keys of a bucket. POST stores an object under a new key.
     Keys(BucketName<'r>),
     /// A bucket's properties.
     Props(BucketName<'r>),
     /// A bucket type's properties.
-    TypeProps(Name<'r>),
+    TypeProps(PathSegment<'r>),
     /// Properties and keys of a bucket in the old URL form. POST stores an object under a new key.
     OldBucket(BucketName<'r>),
     /// An object.
@@ -72,7 +72,7 @@ pub enum Route<'r> {
     /// The preference list of a record.
     Preflist(RecordName<'r>),
     /// An index query.
-    Index(BucketName<'r>, SmallVec<[Name<'r>; 4]>),
+    Index(BucketName<'r>, SmallVec<[PathSegment<'r>; 4]>),
     /// The change feed of a bucket.
     Changes(BucketName<'r>),
     /// A MapReduce job.
@@ -80,17 +80,17 @@ pub enum Route<'r> {
     /// Any resource of Riak Search, which Quoit does not have.
     Search,
     /// A data type. POST without a key generates one.
-    Datatype(BucketName<'r>, Option<Name<'r>>),
+    Datatype(BucketName<'r>, Option<PathSegment<'r>>),
     /// A counter of Riak 1.4.
     Counter(RecordName<'r>),
     /// A fold.
     Fold(FoldRoute<'r>),
     /// A replication queue. POST puts references to records into it.
-    Queue(Name<'r>),
+    Queue(PathSegment<'r>),
     /// The nodes that are up.
     Membership,
     /// The administration API, with the parts of the path after `/admin`.
-    Admin(SmallVec<[Name<'r>; 8]>),
+    Admin(SmallVec<[PathSegment<'r>; 8]>),
 }
 
 /// Reader of names in paths.
@@ -100,12 +100,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn name<'r>(self, part: &'r [u8]) -> Name<'r> {
+    fn name<'r>(self, part: &'r [u8]) -> PathSegment<'r> {
         if self.decodes { uri::decode(part) } else { Cow::Borrowed(part) }
     }
 }
 
-const DEFAULT_TYPE: Name<'static> = Cow::Borrowed(quoit_model::key::DEFAULT_BUCKET_TYPE);
+const DEFAULT_TYPE: PathSegment<'static> = Cow::Borrowed(quoit_model::key::DEFAULT_BUCKET_TYPE);
 
 /// Finds the resource of a path; `None` if there is none. If `decodes`, names are percent-decoded.
 pub fn route(path: &[u8], decodes: bool) -> Option<Route<'_>> {
@@ -153,7 +153,7 @@ fn old<'r>(parts: &[&'r [u8]], reader: Reader) -> Option<Route<'r>> {
 
 fn buckets<'r>(
     parts: &[&'r [u8]],
-    bucket_type: Name<'r>,
+    bucket_type: PathSegment<'r>,
     form: UrlForm,
     reader: Reader,
 ) -> Option<Route<'r>> {

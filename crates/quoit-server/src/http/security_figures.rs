@@ -1,10 +1,10 @@
 //! Metrics of logins, permissions and TLS.
 
-use super::metrics::{FamilyKind, Text};
+use super::metrics::{FamilyKind, MetricsText};
 use crate::context::ServerContext;
 use quoit_tls::Instant;
 
-pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
+pub(super) fn security_metrics(text: &mut MetricsText, context: &ServerContext) {
     let control = context.store.control();
     let is_enabled = control.read().security().is_enabled();
     text.gauge("quoit_security_enabled", "1 while clients have to log in.", is_enabled.into());
@@ -29,7 +29,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         "Seconds for which rights may have been changed on other nodes without this node knowing.",
         control.cut_off_for().map_or(0, |lasts| lasts.as_secs().max(1)),
     );
-    let figures = context.gate.figures();
+    let figures = context.security.figures();
     text.gauge(
         "quoit_unauthenticated_connections",
         "Connections that have not logged in.",
@@ -55,7 +55,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
         figures.refused_certificates,
     );
     let now = Instant::now();
-    let days = context.gate.expiry().iter().map(|expiry| expiry.days_left(now)).min();
+    let days = context.security.expiry().iter().map(|expiry| expiry.days_left(now)).min();
     if let Some(days) = days {
         text.family(
             "quoit_certificate_expiry_days",
@@ -67,12 +67,12 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
 }
 
 /// Adds the figures of clients without TLS that are served although security is on.
-fn plaintext_metrics(text: &mut Text, context: &ServerContext) {
-    let clear = context.gate.plaintext_clients();
+fn plaintext_metrics(text: &mut MetricsText, context: &ServerContext) {
+    let clear = context.security.plaintext_clients();
     text.gauge(
         "quoit_clear_clients_served",
         "1 while clients in clear are served without a login although security is on.",
-        (context.is_secured() && context.gate.serves_plaintext()).into(),
+        (context.is_secured() && context.security.serves_plaintext()).into(),
     );
     text.counter(
         "quoit_clear_client_connections",

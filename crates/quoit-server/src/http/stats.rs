@@ -248,7 +248,7 @@ fn node(figures: &mut Figures, context: &ServerContext) {
 fn machine(figures: &mut Figures) {
     let disk = |disk: Disk| json!({"id": disk.mount_point, "size": disk.size_kib, "used": disk.used_percent});
     put(figures, "disk", disks().into_iter().map(disk).collect::<Value>());
-    let machine = SystemFigures::look();
+    let machine = SystemFigures::read();
     put(figures, "mem_total", machine.memory_total_bytes);
     put(figures, "mem_allocated", machine.memory_used_bytes);
     for name in ["total", "processes", "processes_used"] {

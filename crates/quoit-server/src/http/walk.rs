@@ -71,7 +71,7 @@ impl Step {
 }
 
 /// An object that the walk has reached.
-struct Found {
+struct ReachedObject {
     bucket: Bytes,
     key: Bytes,
     object: Object,
@@ -121,10 +121,11 @@ impl HttpConnection {
         start: Object,
         steps: &[Step],
         gathered: &mut GatheredMemory,
-    ) -> Result<Vec<Vec<Found>>, Refusal> {
+    ) -> Result<Vec<Vec<ReachedObject>>, Refusal> {
         let mut kept = Vec::new();
         let mut left = OBJECT_COUNT_MAX;
-        let mut present = vec![Found { bucket: Bytes::new(), key: Bytes::new(), object: start }];
+        let mut present =
+            vec![ReachedObject { bucket: Bytes::new(), key: Bytes::new(), object: start }];
         for (place, step) in steps.iter().enumerate() {
             let next = self.targets(&present, step, &mut left, gathered).await?;
             let before = place.checked_sub(1).and_then(|before| steps.get(before));
@@ -142,11 +143,11 @@ impl HttpConnection {
 
     async fn targets(
         &self,
-        present: &[Found],
+        present: &[ReachedObject],
         step: &Step,
         left: &mut usize,
         gathered: &mut GatheredMemory,
-    ) -> Result<Vec<Found>, Refusal> {
+    ) -> Result<Vec<ReachedObject>, Refusal> {
         let links = present
             .iter()
             .flat_map(|found| &found.object.siblings)
@@ -173,13 +174,13 @@ impl HttpConnection {
             {
                 gathered.add(object_bytes(&object))?;
                 let (bucket, key) = (link.bucket.clone(), link.key.clone());
-                targets.push(Found { bucket, key, object });
+                targets.push(ReachedObject { bucket, key, object });
             }
         }
         Ok(targets)
     }
 
-    fn write_walk(&mut self, form: UrlForm, kept: &[Vec<Found>]) {
+    fn write_walk(&mut self, form: UrlForm, kept: &[Vec<ReachedObject>]) {
         let outer = boundary();
         let mut body = Vec::new();
         for step in kept {
@@ -209,7 +210,7 @@ impl HttpConnection {
 }
 
 /// Appends an object as a part: the sibling with the smallest value, and the tags of the other siblings.
-fn append_found(body: &mut Vec<u8>, form: UrlForm, found: &Found) {
+fn append_found(body: &mut Vec<u8>, form: UrlForm, found: &ReachedObject) {
     let key = BucketRef::untyped(&found.bucket).key(&found.key);
     append_clock(body, &found.object.clock);
     body.extend_from_slice(b"Location: ");

@@ -7,7 +7,7 @@
 
 use super::codes::weight_of;
 use super::fault::Fault;
-use super::in_place::{InPlaceOutcome, Shown, StartedGet};
+use super::in_place::{InPlaceOutcome, StartedGet, UnconfirmedAnswer};
 use super::input::{Input, RequestArrival};
 use super::login::LoginProgress;
 use crate::context::ServerContext;
@@ -77,7 +77,7 @@ pub async fn serve(
     let _open = counts.pb_connections.open();
     let mut connection = PbConnection {
         address: stream.address(),
-        session: Session::new(context.store.control(), &context.gate, &stream),
+        session: Session::new(context.store.control(), &context.security, &stream),
         unauthenticated: None,
         failed_logins: 0,
         is_noted_plaintext: false,
@@ -108,7 +108,7 @@ enum RequestProgress {
     /// It is written. The answer has to wait for replicas or for durability.
     Written(Pending),
     /// Its answer is encoded. It may be sent if other replicas confirm it.
-    Shown(Shown),
+    UnconfirmedAnswer(UnconfirmedAnswer),
     /// It is a get that has begun and has to wait.
     Started(StartedGet),
     /// It was not handled in place, and has to be dispatched from its frame.
@@ -122,7 +122,7 @@ enum RequestProgress {
 impl RequestProgress {
     /// True if the request has begun in place and has to wait.
     const fn has_to_wait(&self) -> bool {
-        matches!(self, Self::Written(_) | Self::Shown(_) | Self::Started(_))
+        matches!(self, Self::Written(_) | Self::UnconfirmedAnswer(_) | Self::Started(_))
     }
 }
 
@@ -136,7 +136,9 @@ const fn is_large(frame: &FrameRef<'_>) -> bool {
 fn begun_of(attempt: Result<InPlaceOutcome, Fault>) -> Option<RequestProgress> {
     match attempt {
         Ok(InPlaceOutcome::Declined) => None,
-        Ok(InPlaceOutcome::Shown(shown)) => Some(RequestProgress::Shown(shown)),
+        Ok(InPlaceOutcome::UnconfirmedAnswer(answer)) => {
+            Some(RequestProgress::UnconfirmedAnswer(answer))
+        }
         Ok(InPlaceOutcome::Started(get)) => Some(RequestProgress::Started(get)),
         Ok(InPlaceOutcome::Answered) => Some(RequestProgress::Ended(Ok(()))),
         Ok(InPlaceOutcome::Written(pending)) => Some(RequestProgress::Written(pending)),
@@ -206,7 +208,7 @@ impl PbConnection {
                         LoginProgress::Last => return Ok(false),
                     },
                     AccessState::UserDeleted => {
-                        self.settle(Err(self.gone()))?;
+                        self.settle(Err(self.user_deleted()))?;
                         return Ok(false);
                     }
                 }
@@ -230,7 +232,7 @@ impl PbConnection {
             let result = match progress {
                 RequestProgress::Ended(result) => result,
                 RequestProgress::Written(pending) => self.finish_put(pending).await,
-                RequestProgress::Shown(shown) => self.confirm(shown).await,
+                RequestProgress::UnconfirmedAnswer(answer) => self.confirm(answer).await,
                 RequestProgress::Started(get) => {
                     weight = Weight::General;
                     self.finish_get(get).await
@@ -285,7 +287,7 @@ impl PbConnection {
     fn note_plaintext(&mut self, input: &Input) {
         if !self.is_noted_plaintext && !input.bytes.is_empty() {
             self.is_noted_plaintext = true;
-            self.context.gate.note_plaintext(self.address);
+            self.context.security.note_plaintext(self.address);
         }
     }
 

@@ -31,7 +31,7 @@ use quoit_wire::{
 };
 
 /// An encoded answer that other replicas have to confirm before it is sent.
-pub(super) struct Shown {
+pub(super) struct UnconfirmedAnswer {
     unconfirmed: UnconfirmedRead,
     /// Length of the output before the answer.
     start: usize,
@@ -51,7 +51,7 @@ pub(super) enum InPlaceOutcome {
     /// The value is written. The answer has to wait for replicas or for durability.
     Written(Pending),
     /// The answer is encoded. It may be sent if other replicas confirm it.
-    Shown(Shown),
+    UnconfirmedAnswer(UnconfirmedAnswer),
     /// The read has begun and has to wait.
     Started(StartedGet),
     /// Nothing was done.
@@ -69,7 +69,7 @@ fn bucket_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8]) -> BucketRef<'
     BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }
 }
 
-fn need(permission: Permission, key: KeyRef<'_>) -> RequiredPermission<'_> {
+fn required_permission(permission: Permission, key: KeyRef<'_>) -> RequiredPermission<'_> {
     RequiredPermission::of_bucket(permission, key.bucket).of_key(Some(key.key))
 }
 
@@ -86,7 +86,7 @@ impl PbConnection {
         {
             if !self.session.is_open() {
                 let key = bucket_of(get.bucket_type, get.bucket).key(get.key);
-                self.check(&need(Permission::Get, key))?;
+                self.check(&required_permission(Permission::Get, key))?;
             }
             let memory = &self.context.memory;
             if (memory.has_large() || memory.is_scarce()) && self.is_large(&get)? {
@@ -99,7 +99,7 @@ impl PbConnection {
         {
             if !self.session.is_open() {
                 let key = bucket_of(put.bucket_type, put.bucket).key(put.key);
-                self.check(&need(Permission::Put, key))?;
+                self.check(&required_permission(Permission::Put, key))?;
             }
             return self.put_in_place(&put, shared);
         }
@@ -169,7 +169,11 @@ impl PbConnection {
             }
             Some(ReadInPlace::Answer(Ok(()))) => Ok(InPlaceOutcome::Answered),
             Some(ReadInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
-                Ok(InPlaceOutcome::Shown(Shown { unconfirmed, start, form }))
+                Ok(InPlaceOutcome::UnconfirmedAnswer(UnconfirmedAnswer {
+                    unconfirmed,
+                    start,
+                    form,
+                }))
             }
             Some(ReadInPlace::Answer(Err(fault)) | ReadInPlace::IfConfirmed(Err(fault), _)) => {
                 // Otherwise the client would mistake the beginning of an answer for the whole answer.
@@ -181,8 +185,8 @@ impl PbConnection {
 
     /// Waits until other replicas confirm an answer. If one has another version, replaces the answer by the
     /// merged object.
-    pub(super) async fn confirm(&mut self, shown: Shown) -> Result<(), Fault> {
-        let Shown { unconfirmed, start, form } = shown;
+    pub(super) async fn confirm(&mut self, answer: UnconfirmedAnswer) -> Result<(), Fault> {
+        let UnconfirmedAnswer { unconfirmed, start, form } = answer;
         debug_assert!(start < self.out.len(), "the answer waits at the end of the output");
         let confirmed = self.context.store.confirm_read(unconfirmed).await;
         if !matches!(confirmed, Ok(Confirmation::Same)) {

@@ -5,7 +5,7 @@ use crate::context::ServerContext;
 use crate::memory::{
     ConnectionMemory, MemoryReservation, NoMemory, REQUEST_COPIES, REQUESTS_BYTES_FREE,
 };
-use crate::pace::Transfer;
+use crate::pace::PacedTransfer;
 use crate::socket::{ReadOutcome, Socket};
 use crate::spare_buffers::give_back_input;
 use bytes::{Buf, BytesMut};
@@ -22,7 +22,7 @@ const DROPPED_BYTES: usize = 64 * 1024;
 /// A buffer is replaced by a smaller one when less than this part of it (one in 4) is needed.
 const KEPT_PART: u64 = 4;
 
-/// The outcome of a read.
+/// The outcome of waiting for a request.
 pub(super) enum RequestArrival {
     Arrived,
     /// The client has closed its side, or the server is stopping.
@@ -41,7 +41,7 @@ pub(super) struct Input {
     memory: Arc<ConnectionMemory>,
     reservation: MemoryReservation,
     /// The transfer of the frame that is incomplete; set once a read had to wait for it.
-    pub(super) transfer: Option<Transfer>,
+    pub(super) transfer: Option<PacedTransfer>,
 }
 
 impl Input {
@@ -107,7 +107,7 @@ impl Input {
     /// Reads up to `step` bytes of the frame that has begun.
     async fn read_frame(&mut self, socket: &mut Socket, step: usize) -> io::Result<ReadOutcome> {
         let pace = self.context.settings.pace;
-        let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));
+        let transfer = self.transfer.get_or_insert_with(|| PacedTransfer::begin(pace));
         let read = socket.read_on(&mut self.bytes, step, transfer).await;
         if read.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
             self.context.memory.note_slow_request();

@@ -27,14 +27,14 @@ impl PbConnection {
     /// Counts the connection as one that has not logged in. Returns false if there are too many such
     /// connections.
     pub(super) fn count_as_unauthenticated(&mut self, input: &mut Input) -> bool {
-        let gate = &self.context.gate;
+        let security = &self.context.security;
         if self.unauthenticated.is_none() {
-            let Some(unauthenticated) = gate.admit_unauthenticated(self.address) else {
+            let Some(unauthenticated) = security.admit_unauthenticated(self.address) else {
                 return false;
             };
             self.unauthenticated = Some(unauthenticated);
-            self.socket.set_deadline(Some(Instant::now() + gate.settings.login_timeout));
-            input.limit_frames(gate.settings.bytes_before_login_max);
+            self.socket.set_deadline(Some(Instant::now() + security.settings.login_timeout));
+            input.limit_frames(security.settings.bytes_before_login_max);
         }
         true
     }
@@ -81,7 +81,7 @@ impl PbConnection {
 
     /// Accepts STARTTLS, and does the handshake.
     async fn start_tls(&mut self, input: &Input) -> io::Result<LoginProgress> {
-        if !self.context.gate.has_tls() {
+        if !self.context.security.has_tls() {
             self.error(
                 "TLS is not possible: the node has no certificate (ssl.certfile, ssl.keyfile)",
             );
@@ -96,7 +96,7 @@ impl PbConnection {
         let Stream::Tcp(stream) = self.socket.take_stream() else {
             return Ok(LoginProgress::Last);
         };
-        match self.context.gate.accept_pb(stream).await {
+        match self.context.security.accept_pb(stream).await {
             Ok(stream) => {
                 self.socket.put_stream(Stream::Tls(stream));
                 self.session.leave_plaintext();
@@ -130,7 +130,7 @@ impl PbConnection {
             return Ok(LoginProgress::Answered);
         }
         let (delay, attempts_max) = {
-            let settings = &self.context.gate.settings;
+            let settings = &self.context.security.settings;
             (settings.failure_delay, settings.attempts_max)
         };
         self.socket.rest_until(began + delay).await?;
@@ -146,8 +146,8 @@ impl PbConnection {
     async fn log_in(&self, user: &str, password: &[u8]) -> Option<Login> {
         let certificate = self.socket.certificate_name();
         let certificate = certificate.as_deref();
-        let claim = LoginAttempt { user, password, certificate, address: self.address };
-        let login = self.context.gate.log_in(self.context.store.control(), &claim).await;
+        let attempt = LoginAttempt { user, password, certificate, address: self.address };
+        let login = self.context.security.log_in(self.context.store.control(), &attempt).await;
         if login.is_none() {
             self.context.audit.record_refused_login(AuditedInterface::Pb, user, self.address);
         }
@@ -155,7 +155,7 @@ impl PbConnection {
     }
 
     /// The error for a request of a user that was deleted.
-    pub(super) fn gone(&self) -> Fault {
+    pub(super) fn user_deleted(&self) -> Fault {
         let user = self.session.user().unwrap_or_default();
         Fault::Closing(format!(
             "Error processing incoming message: error:unknown_user:the user '{user}' was deleted"

@@ -15,7 +15,7 @@ use quoit_wire::messages::Body;
 /// A request that requires a permission.
 pub(super) trait RequiresPermission {
     /// The required permission; `None` = the client only has to be logged in.
-    fn need(&self) -> Option<RequiredPermission<'_>>;
+    fn required_permission(&self) -> Option<RequiredPermission<'_>>;
 }
 
 fn type_of(bucket_type: &Option<Bytes>) -> &[u8] {
@@ -43,7 +43,7 @@ impl OptionalKey for Option<Bytes> {
 macro_rules! of_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl RequiresPermission for m::$message {
-            fn need(&self) -> Option<RequiredPermission<'_>> {
+            fn required_permission(&self) -> Option<RequiredPermission<'_>> {
                 let bucket = bucket_of(&self.bucket_type, &self.bucket);
                 let need = RequiredPermission::of_bucket(Permission::$permission, bucket);
                 Some(need.of_key(self.key.as_key()))
@@ -56,7 +56,7 @@ macro_rules! of_record {
 macro_rules! of_bucket {
     ($($message:ident: $permission:ident,)*) => {$(
         impl RequiresPermission for m::$message {
-            fn need(&self) -> Option<RequiredPermission<'_>> {
+            fn required_permission(&self) -> Option<RequiredPermission<'_>> {
                 let bucket = bucket_of(&self.bucket_type, &self.bucket);
                 Some(RequiredPermission::of_bucket(Permission::$permission, bucket))
             }
@@ -68,7 +68,7 @@ macro_rules! of_bucket {
 macro_rules! of_typed_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl RequiresPermission for m::$message {
-            fn need(&self) -> Option<RequiredPermission<'_>> {
+            fn required_permission(&self) -> Option<RequiredPermission<'_>> {
                 let bucket = BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket };
                 let need = RequiredPermission::of_bucket(Permission::$permission, bucket);
                 Some(need.of_key(self.key.as_key()))
@@ -81,7 +81,7 @@ macro_rules! of_typed_record {
 macro_rules! of_untyped_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl RequiresPermission for m::$message {
-            fn need(&self) -> Option<RequiredPermission<'_>> {
+            fn required_permission(&self) -> Option<RequiredPermission<'_>> {
                 let bucket = BucketRef::untyped(&self.bucket);
                 let need = RequiredPermission::of_bucket(Permission::$permission, bucket);
                 Some(need.of_key(self.key.as_key()))
@@ -94,7 +94,7 @@ macro_rules! of_untyped_record {
 macro_rules! of_type {
     ($($message:ident: $permission:ident,)*) => {$(
         impl RequiresPermission for m::$message {
-            fn need(&self) -> Option<RequiredPermission<'_>> {
+            fn required_permission(&self) -> Option<RequiredPermission<'_>> {
                 Some(RequiredPermission::of_type(Permission::$permission, &self.bucket_type))
             }
         }
@@ -105,7 +105,7 @@ macro_rules! of_type {
 macro_rules! of_any {
     ($($message:ident: $permission:ident,)*) => {$(
         impl RequiresPermission for m::$message {
-            fn need(&self) -> Option<RequiredPermission<'_>> {
+            fn required_permission(&self) -> Option<RequiredPermission<'_>> {
                 Some(RequiredPermission::any(Permission::$permission))
             }
         }
@@ -168,13 +168,13 @@ of_any! {
 }
 
 impl RequiresPermission for m::RpbListBucketsReq {
-    fn need(&self) -> Option<RequiredPermission<'_>> {
+    fn required_permission(&self) -> Option<RequiredPermission<'_>> {
         Some(RequiredPermission::of_type(Permission::ListBuckets, type_of(&self.bucket_type)))
     }
 }
 
 impl RequiresPermission for m::RpbSetClientIdReq {
-    fn need(&self) -> Option<RequiredPermission<'_>> {
+    fn required_permission(&self) -> Option<RequiredPermission<'_>> {
         None
     }
 }
@@ -187,7 +187,7 @@ impl PbConnection {
     ) -> Result<M, Fault> {
         let message: M = frame.decode()?;
         if !self.session.is_open()
-            && let Some(need) = message.need()
+            && let Some(need) = message.required_permission()
         {
             self.check(&need)?;
         }
@@ -203,7 +203,7 @@ impl PbConnection {
         let by = self.audit_entry(need.permission.name());
         self.context.audit.record_checked(by, need, checked.as_ref().err().map(String::as_str));
         checked.map_err(|text| {
-            self.context.gate.note_denied();
+            self.context.security.note_denied();
             Fault::Text(text)
         })
     }

@@ -37,8 +37,8 @@ impl PbConnection {
         let Some(answer) = self.unless_disconnected(Box::pin(next)).await? else {
             return self.send(&RpbFetchResp { queue_empty: true, ..RpbFetchResp::default() });
         };
-        let QueueAnswer { replicated, sort, tree_entry } = answer;
-        let (deleted, clock) = match sort {
+        let QueueAnswer { replicated, kind, tree_entry } = answer;
+        let (deleted, clock) = match kind {
             AnswerKind::Object => (Some(false), None),
             AnswerKind::Tombstone(clock) => (Some(true), Some(encode_riak_context(&clock))),
             AnswerKind::Reap => (None, None),

@@ -5,7 +5,7 @@
 //! and moves the value to its place at the end.
 
 use super::fault::Fault;
-use crate::data_types::{ItemOrder, Stopping, TextCopies, map_entry};
+use crate::data_types::{ItemOrder, NodeStopping, TextCopies, map_entry};
 use crate::memory::{MemoryReservation, NoMemory};
 use bytes::BufMut;
 use prost::Message;
@@ -90,7 +90,7 @@ impl<'o> StreamedAnswer<'o> {
         let value_at = length_at + LENGTH_BYTES_MAX;
         if let Some(order) = self.order {
             let sorted = order.sort_aside(out, b"").await;
-            if let Err(Stopping) = sorted {
+            if let Err(NodeStopping) = sorted {
                 out.truncate(start);
                 return Err(Fault::Text("the node stops".into()));
             }

@@ -142,7 +142,7 @@ pub struct ConnectionSecurity {
     tls: ArcSwapOption<Tls>,
     unauthenticated: Arc<UnauthenticatedConnections>,
     hashing: Semaphore,
-    pub(super) clear: PlaintextClients,
+    pub(super) plaintext: PlaintextClients,
     pub(super) known: KnownPasswords,
     pub(super) counts: Counts,
     /// Rate limits of log lines.
@@ -151,27 +151,27 @@ pub struct ConnectionSecurity {
 }
 
 impl ConnectionSecurity {
-    /// Creates a gate without TLS.
+    /// Creates a state without TLS.
     #[must_use]
     pub fn closed() -> Self {
         Self::without_tls(SecuritySettings::default())
     }
 
-    /// Creates a gate with the certificates of the settings.
+    /// Creates a state with the certificates of the settings.
     ///
     /// # Errors
     ///
     /// A fault of a certificate, key or revocation list, with the file, the place and the remedy.
     pub fn open(settings: SecuritySettings) -> Result<Self, TlsError> {
-        let gate = Self::without_tls(settings);
-        gate.reload(None)?;
-        Ok(gate)
+        let security = Self::without_tls(settings);
+        security.reload(None)?;
+        Ok(security)
     }
 
     fn without_tls(settings: SecuritySettings) -> Self {
         let hashing = Semaphore::new(settings.hashing_count_max.max(1));
         Self {
-            clear: PlaintextClients::new(settings.serves_plaintext),
+            plaintext: PlaintextClients::new(settings.serves_plaintext),
             settings,
             tls: ArcSwapOption::empty(),
             unauthenticated: Arc::default(),
@@ -277,22 +277,22 @@ impl ConnectionSecurity {
     /// True if clients without TLS are served without a login while security is on.
     #[must_use]
     pub fn serves_plaintext(&self) -> bool {
-        self.clear.are_served()
+        self.plaintext.are_served()
     }
 
     /// Clients without TLS that were served while security was on, since the start, by address.
     #[must_use]
     pub fn plaintext_clients(&self) -> BTreeMap<String, PlainLink> {
-        self.clear.by_host()
+        self.plaintext.by_host()
     }
 
     pub(crate) fn note_plaintext(&self, address: IpAddr) {
-        self.clear.note(address);
+        self.plaintext.note(address);
     }
 
     /// Changes whether clients without TLS are served, and makes all connections check the rules again.
     pub(crate) fn serve_plaintext(&self, control: &ControlPlane, serves: bool) {
-        if self.clear.serve(serves) {
+        if self.plaintext.serve(serves) {
             control.security_epoch().fetch_add(1, Ordering::Release);
         }
     }

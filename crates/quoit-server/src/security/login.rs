@@ -14,7 +14,7 @@ use std::time::Instant;
 /// with every request.
 const KNOWN_COUNT_MAX: usize = 4096;
 
-/// A client's claim to be a user, with its proof.
+/// An attempt of a client to log in as a user, with its proof.
 pub(crate) struct LoginAttempt<'c> {
     /// The name of the user as sent.
     pub(crate) user: &'c str,
@@ -75,46 +75,48 @@ impl KnownPasswords {
 }
 
 impl ConnectionSecurity {
-    /// Verifies a claim against the source of logins that applies to the user and its address; `None` if
+    /// Verifies an attempt against the source of logins that applies to the user and its address; `None` if
     /// the proof is wrong. Passwords are hashed on a thread for long work, and only a few at the same time.
     pub(crate) async fn log_in(
         &self,
         control: &ControlPlane,
-        claim: &LoginAttempt<'_>,
+        attempt: &LoginAttempt<'_>,
     ) -> Option<Login> {
         let is_cut_off = !self.settings.while_cut_off.takes_logins(control.cut_off_for());
-        let proved = !is_cut_off && self.is_proved(control, claim).await;
+        let proved = !is_cut_off && self.is_proved(control, attempt).await;
         let count = if proved { &self.counts.logins } else { &self.counts.failed_logins };
         count.fetch_add(1, Ordering::Relaxed);
         if !proved {
-            self.log_refusal(claim, is_cut_off);
+            self.log_refusal(attempt, is_cut_off);
         }
-        proved.then(|| Login { name: claim.user.into() })
+        proved.then(|| Login { name: attempt.user.into() })
     }
 
     /// Logs a refused login, at most ten in a second. The name is truncated to the longest valid length.
-    fn log_refusal(&self, claim: &LoginAttempt<'_>, is_cut_off: bool) {
+    fn log_refusal(&self, attempt: &LoginAttempt<'_>, is_cut_off: bool) {
         if !self.refused_logins.has_room(Instant::now()) {
             return;
         }
-        let (user, _) = claim.user.split_at(claim.user.floor_char_boundary(NAME_BYTES_MAX));
+        let (user, _) = attempt.user.split_at(attempt.user.floor_char_boundary(NAME_BYTES_MAX));
         let why = if is_cut_off { ": the node was cut off for too long" } else { "" };
-        tracing::warn!(user, address = %claim.address, "a login was refused{why}");
+        tracing::warn!(user, address = %attempt.address, "a login was refused{why}");
     }
 
-    async fn is_proved(&self, control: &ControlPlane, claim: &LoginAttempt<'_>) -> bool {
+    async fn is_proved(&self, control: &ControlPlane, attempt: &LoginAttempt<'_>) -> bool {
         let (kind, hash) = {
             let state = control.read();
             let security = state.security();
-            let Some(source) = security.source_for(claim.user, claim.address) else { return false };
-            let hash = security.user(claim.user).and_then(|user| user.password.clone());
+            let Some(source) = security.source_for(attempt.user, attempt.address) else {
+                return false;
+            };
+            let hash = security.user(attempt.user).and_then(|user| user.password.clone());
             (source.kind, hash)
         };
         match kind {
             SourceKind::Trust => true,
-            SourceKind::Certificate => claim.certificate == Some(claim.user),
+            SourceKind::Certificate => attempt.certificate == Some(attempt.user),
             SourceKind::Password => match hash {
-                Some(hash) => self.is_password(hash, claim.password).await,
+                Some(hash) => self.is_password(hash, attempt.password).await,
                 None => false,
             },
         }

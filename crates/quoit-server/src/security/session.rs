@@ -66,7 +66,7 @@ pub(crate) struct Session {
     /// True for an operator at the administration socket.
     is_operator: bool,
     /// The switch that lets clients without TLS in; `None` if it does not apply to this connection.
-    clear: Option<Arc<AtomicBool>>,
+    plaintext: Option<Arc<AtomicBool>>,
     /// True if the client is served only because of that switch.
     is_served_without_tls: bool,
     user: Option<User>,
@@ -75,7 +75,7 @@ pub(crate) struct Session {
 struct User {
     name: Arc<str>,
     /// `None` if the user was deleted.
-    rights: Option<UserPermissions>,
+    permissions: Option<UserPermissions>,
     /// Permissions for the most recent buckets, at most [`CACHED_BUCKET_COUNT`].
     kept: Vec<CachedPermissions>,
     /// Index of the most recently used entry.
@@ -83,18 +83,22 @@ struct User {
 }
 
 impl Session {
-    pub(crate) fn new(control: &ControlPlane, gate: &ConnectionSecurity, stream: &Stream) -> Self {
-        Self::of(control, stream.is_operator(), gate.clear.switch_for(stream))
+    pub(crate) fn new(
+        control: &ControlPlane,
+        security: &ConnectionSecurity,
+        stream: &Stream,
+    ) -> Self {
+        Self::of(control, stream.is_operator(), security.plaintext.switch_for(stream))
     }
 
-    fn of(control: &ControlPlane, is_operator: bool, clear: Option<Arc<AtomicBool>>) -> Self {
+    fn of(control: &ControlPlane, is_operator: bool, plaintext: Option<Arc<AtomicBool>>) -> Self {
         Self {
             epoch: Arc::clone(control.security_epoch()),
             open_at: NEVER,
             seen_at: NEVER,
             user_at: NEVER,
             is_operator,
-            clear,
+            plaintext,
             is_served_without_tls: false,
             user: None,
         }
@@ -108,7 +112,7 @@ impl Session {
 
     /// Records that the client uses TLS from now on.
     pub(crate) fn leave_plaintext(&mut self) {
-        self.clear = None;
+        self.plaintext = None;
         self.is_served_without_tls = false;
         (self.open_at, self.seen_at, self.user_at) = (NEVER, NEVER, NEVER);
     }
@@ -140,29 +144,29 @@ impl Session {
         if epoch != self.seen_at {
             // The state may be newer than `epoch`; then the next request reads it once more.
             let state = control.read();
-            self.look(&state, epoch);
+            self.read_rules(&state, epoch);
         }
         match &self.user {
             _ if self.open_at == self.seen_at => AccessState::Open,
             None => AccessState::Unauthenticated,
-            Some(User { rights: Some(_), .. }) => AccessState::User,
+            Some(User { permissions: Some(_), .. }) => AccessState::User,
             Some(_) => AccessState::UserDeleted,
         }
     }
 
-    fn look(&mut self, state: &quoit_cluster::State, epoch: u64) {
+    fn read_rules(&mut self, state: &quoit_cluster::State, epoch: u64) {
         let security = state.security();
         let is_free = self.is_operator || !security.is_enabled();
         let serves_plaintext =
-            || self.clear.as_ref().is_some_and(|clear| clear.load(Ordering::Acquire));
+            || self.plaintext.as_ref().is_some_and(|plaintext| plaintext.load(Ordering::Acquire));
         self.is_served_without_tls = !is_free && serves_plaintext();
         let is_open = is_free || self.is_served_without_tls;
         (self.seen_at, self.open_at, self.user_at) = (epoch, NEVER, NEVER);
         if let Some(user) = &mut self.user {
-            user.rights = security.permissions_of(&user.name);
+            user.permissions = security.permissions_of(&user.name);
             user.kept.clear();
         }
-        let is_user = self.user.as_ref().is_some_and(|user| user.rights.is_some());
+        let is_user = self.user.as_ref().is_some_and(|user| user.permissions.is_some());
         if is_open {
             self.open_at = epoch;
         } else if is_user {
@@ -173,7 +177,7 @@ impl Session {
     /// Records a successful login.
     pub(crate) fn log_in(&mut self, login: Login) {
         let Login { name } = login;
-        self.user = Some(User { name, rights: None, kept: Vec::new(), latest: 0 });
+        self.user = Some(User { name, permissions: None, kept: Vec::new(), latest: 0 });
         (self.seen_at, self.user_at) = (NEVER, NEVER);
     }
 
@@ -236,11 +240,11 @@ impl User {
     }
 
     fn may(&mut self, need: &RequiredPermission<'_>) -> bool {
-        let Some(rights) = &self.rights else { return false };
+        let Some(user_permissions) = &self.permissions else { return false };
         match need.on {
-            PermissionScope::Any => rights.on_any().contains(need.permission),
+            PermissionScope::Any => user_permissions.on_any().contains(need.permission),
             PermissionScope::Type(bucket_type) => {
-                rights.on_type(bucket_type).contains(need.permission)
+                user_permissions.on_type(bucket_type).contains(need.permission)
             }
             PermissionScope::Bucket(bucket) => {
                 let mut kept = self.kept.iter().enumerate();
@@ -249,7 +253,7 @@ impl User {
                     return kept.permissions.contains(need.permission);
                 }
                 let BucketRef { bucket_type, bucket: name } = bucket;
-                let permissions = rights.on(BucketName { bucket_type, bucket: name });
+                let permissions = user_permissions.on(BucketName { bucket_type, bucket: name });
                 self.keep(bucket, permissions);
                 permissions.contains(need.permission)
             }
@@ -369,15 +373,15 @@ mod tests {
     #[tokio::test]
     async fn clients_in_clear_are_served_as_long_as_the_switch_says_so() {
         let rules = Rules::new(&["enable"]).await;
-        let clear = Arc::new(AtomicBool::new(true));
-        let mut session = Session::of(&rules.control, false, Some(Arc::clone(&clear)));
+        let plaintext = Arc::new(AtomicBool::new(true));
+        let mut session = Session::of(&rules.control, false, Some(Arc::clone(&plaintext)));
         assert_eq!(session.access_state(&rules.control), AccessState::Open);
         assert!(session.is_served_without_tls());
-        clear.store(false, Ordering::Release);
+        plaintext.store(false, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
         assert!(!session.is_open());
         assert_eq!(session.access_state(&rules.control), AccessState::Unauthenticated);
-        clear.store(true, Ordering::Release);
+        plaintext.store(true, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
         assert_eq!(session.access_state(&rules.control), AccessState::Open);
         session.leave_plaintext();

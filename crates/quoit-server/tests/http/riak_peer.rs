@@ -66,7 +66,7 @@ fn pushed_references_are_fetched_with_their_objects_over_both_protocols() {
             assert_eq!((lengths.fold, lengths.full_sync, lengths.real_time), (0, 1, 0));
             let fetched = peer.fetch(QUEUE).await.unwrap().unwrap();
             assert_eq!((&fetched.bucket, &fetched.key), (&Bytes::from("b"), &Bytes::from("here")));
-            let Replicated::Object(object) = fetched.what else { panic!("no object") };
+            let Replicated::Object(object) = fetched.content else { panic!("no object") };
             assert_eq!(object.siblings[0].value, "value");
             assert_eq!(object.clock, records[0].clock);
             assert_eq!(peer.fetch(QUEUE).await.unwrap(), None);

@@ -11,7 +11,7 @@ use quoit_seam::Disk;
 /// well.
 const ASKED_EVERY_BYTES: u64 = 4 << 20;
 
-/// Number of bytes that the log may still append. The disk is queried rarely.
+/// The free space that the log leaves on the disk. The disk is queried rarely.
 #[derive(Debug)]
 pub(super) struct DiskReserve {
     kept_bytes: u64,
@@ -21,7 +21,7 @@ pub(super) struct DiskReserve {
 
 impl DiskReserve {
     /// Keeps this many bytes of the disk free; with 0 the disk is never queried.
-    pub(super) const fn keeping(kept_bytes: u64) -> Self {
+    pub(super) const fn new(kept_bytes: u64) -> Self {
         Self { kept_bytes, granted_bytes: 0 }
     }
 
@@ -62,23 +62,23 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let capacity = |bytes| disk.set_faults(|faults| faults.capacity_bytes = Some(bytes));
         capacity(10_000);
-        let mut room = DiskReserve::keeping(4_000);
-        let full = room.take(&disk, 6_001);
+        let mut reserve = DiskReserve::new(4_000);
+        let full = reserve.take(&disk, 6_001);
         assert!(matches!(full, Err(StoreError::DiskFull { size_bytes: 6_001, .. })), "{full:?}");
-        assert!(room.take(&disk, 5_000).is_ok());
+        assert!(reserve.take(&disk, 5_000).is_ok());
         // Nothing was written meanwhile, so the disk has as much free space as before.
-        assert!(room.take(&disk, 1_000).is_ok());
+        assert!(reserve.take(&disk, 1_000).is_ok());
         capacity(4_000);
-        assert!(room.take(&disk, 1).is_err());
+        assert!(reserve.take(&disk, 1).is_err());
         capacity(4_001);
-        assert!(room.take(&disk, 1).is_ok());
+        assert!(reserve.take(&disk, 1).is_ok());
     }
 
     #[test]
     fn without_kept_room_the_disk_is_not_asked() {
         let disk = FaultyDisk::new(1);
         disk.set_faults(|faults| faults.capacity_bytes = Some(10));
-        assert!(DiskReserve::keeping(0).take(&disk, 1_000).is_ok());
+        assert!(DiskReserve::new(0).take(&disk, 1_000).is_ok());
     }
 
     #[test]
@@ -86,10 +86,10 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let capacity = |bytes| disk.set_faults(|faults| faults.capacity_bytes = Some(bytes));
         capacity(1 << 30);
-        let mut room = DiskReserve::keeping(1 << 20);
-        assert!(room.take(&disk, 1_000).is_ok());
+        let mut reserve = DiskReserve::new(1 << 20);
+        assert!(reserve.take(&disk, 1_000).is_ok());
         capacity(1 << 20);
-        assert!(room.take(&disk, ASKED_EVERY_BYTES).is_ok());
-        assert!(room.take(&disk, 1_000).is_err());
+        assert!(reserve.take(&disk, ASKED_EVERY_BYTES).is_ok());
+        assert!(reserve.take(&disk, 1_000).is_err());
     }
 }

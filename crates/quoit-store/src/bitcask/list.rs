@@ -179,24 +179,24 @@ impl LogStore {
 }
 
 impl Keys for LogStore {
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         let (entries, table) = {
-            let index = self.stripe(witness.partition).read();
-            let entries: Entries = index.candidates(Tag::of(witness.identity)).collect();
+            let index = self.stripe(known_key.partition).read();
+            let entries: Entries = index.candidates(Tag::of(known_key.identity)).collect();
             (entries, self.table.load())
         };
-        let is_here = |entry: &&IndexEntry| place_of(entry.location) == witness.place;
+        let is_here = |entry: &&IndexEntry| place_of(entry.location) == known_key.place;
         if let Some(entry) = entries.iter().find(is_here)
             && !entry.expires
         {
-            return Ok(Some(witness.place));
+            return Ok(Some(known_key.place));
         }
-        let find =
-            witness.at(|at| self.reader.find(&table, &entries, at, ReadPart::Key, IoMode::Wait))?;
+        let find = known_key
+            .at(|at| self.reader.find(&table, &entries, at, ReadPart::Key, IoMode::Wait))?;
         let (entry, meta) = match find {
             Lookup::Present(entry, stored) => (entry, stored.header.meta),
             Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
-                self.note_damaged(witness.partition, entry.tag, &error);
+                self.note_damaged(known_key.partition, entry.tag, &error);
                 (entry, meta_of(&entry))
             }
             Lookup::Absent | Lookup::WouldBlock => return Ok(None),
@@ -228,7 +228,7 @@ impl Keys for LogStore {
                 continue;
             }
             let facts = &merged.entry.facts;
-            let witness = KnownKey {
+            let known_key = KnownKey {
                 encoded: Bytes::copy_from_slice(merged.entry.encoded),
                 identity: facts.identity,
                 partition: facts.partition,
@@ -238,8 +238,8 @@ impl Keys for LogStore {
                     offset: facts.offset_bytes,
                 },
             };
-            witness.at(|at| listing.skip_bucket(at.key.bucket))?;
-            found.push(witness);
+            known_key.at(|at| listing.skip_bucket(at.key.bucket))?;
+            found.push(known_key);
         }
         Ok(found)
     }

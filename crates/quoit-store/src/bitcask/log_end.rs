@@ -37,7 +37,7 @@ pub(super) struct LogEnd {
     /// True if a segment was created since the directory was synced.
     pub(super) directory_changed: bool,
     pub(super) sealed: Vec<Sealed>,
-    pub(super) room: DiskReserve,
+    pub(super) reserve: DiskReserve,
     /// The reason for which no more records are accepted.
     pub(super) refused: Option<StoreError>,
 }

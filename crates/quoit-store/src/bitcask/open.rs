@@ -12,7 +12,7 @@
 use super::candidates::{SegmentFile, candidates, may_be_torn_header};
 use super::commit::LogCommitter;
 use super::directory::Directory;
-use super::indexes::{LogIndexes, Start};
+use super::indexes::{LogIndexes, OpenedIndexes};
 use super::log::{Log, LogContext, LogIdentity, LogLimits, LogStart};
 use super::log_end::Sealed;
 use super::misnamed::restore_segment_names;
@@ -100,7 +100,7 @@ impl LogStore {
         opening.begin_incarnation_if_damaged(&mut meta, next_sequence)?;
         let LogOpening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
-        indexes.begin(Start {
+        indexes.begin(OpenedIndexes {
             is_used: loaded.indexed,
             known: loaded.entries,
             incarnation: report.incarnation,

@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Result of looking for a record.
-enum Look {
+enum PointLookup {
     Missing,
     Found(StoredRecord),
     /// The record has expired, and this tombstone replaces it.
@@ -62,10 +62,10 @@ impl ExistingRecord {
 impl LogStore {
     pub(super) fn get(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Fetch, StoreError> {
         Ok(match self.find(at, access)? {
-            Look::Missing => Fetch::Missing,
-            Look::Found(stored) => Fetch::Found(stored.into_record()),
-            Look::Expired(record) => Fetch::Found(record),
-            Look::WouldBlock => Fetch::WouldBlock,
+            PointLookup::Missing => Fetch::Missing,
+            PointLookup::Found(stored) => Fetch::Found(stored.into_record()),
+            PointLookup::Expired(record) => Fetch::Found(record),
+            PointLookup::WouldBlock => Fetch::WouldBlock,
         })
     }
 
@@ -76,16 +76,16 @@ impl LogStore {
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<InPlaceRead, StoreError> {
         Ok(match self.find(at, access)? {
-            Look::Missing => InPlaceRead::Missing,
-            Look::Found(stored) => {
+            PointLookup::Missing => InPlaceRead::Missing,
+            PointLookup::Found(stored) => {
                 stored.shown(look);
                 InPlaceRead::Found
             }
-            Look::Expired(record) => {
+            PointLookup::Expired(record) => {
                 look(&RecordRef::shared(&record));
                 InPlaceRead::Found
             }
-            Look::WouldBlock => InPlaceRead::WouldBlock,
+            PointLookup::WouldBlock => InPlaceRead::WouldBlock,
         })
     }
 
@@ -96,38 +96,41 @@ impl LogStore {
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<InPlaceRead, StoreError> {
         Ok(match self.find(at, IoMode::Wait)? {
-            Look::Found(stored) => {
+            PointLookup::Found(stored) => {
                 stored.shown(look);
                 InPlaceRead::Found
             }
-            Look::Missing | Look::Expired(_) | Look::WouldBlock => InPlaceRead::Missing,
+            PointLookup::Missing | PointLookup::Expired(_) | PointLookup::WouldBlock => {
+                InPlaceRead::Missing
+            }
         })
     }
 
     /// Finds a record, or the tombstone that replaces it after its expiry.
-    fn find(&self, at: &RecordAt<'_>, access: IoMode) -> Result<Look, StoreError> {
+    fn find(&self, at: &RecordAt<'_>, access: IoMode) -> Result<PointLookup, StoreError> {
         self.check_open()?;
         let (entries, table) = {
             let index = self.stripe(at.partition).read();
             let entries: Entries = index.candidates(Tag::of(at.identity)).collect();
             if entries.is_empty() {
-                return Ok(Look::Missing);
+                return Ok(PointLookup::Missing);
             }
             // Loaded under the stripe's lock: a segment leaves the table only after its entries have left
             // the index, so every entry's segment is in this table.
             (entries, self.table.load())
         };
         match self.reader.find(&table, &entries, at, ReadPart::Whole, access)? {
-            Lookup::Absent => Ok(Look::Missing),
-            Lookup::WouldBlock => Ok(Look::WouldBlock),
+            Lookup::Absent => Ok(PointLookup::Missing),
+            Lookup::WouldBlock => Ok(PointLookup::WouldBlock),
             Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
                 self.note_damaged(at.partition, entry.tag, &error);
                 Err(error)
             }
             Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
-                Ok(after_expiry(&stored.into_record()).map_or(Look::Missing, Look::Expired))
+                Ok(after_expiry(&stored.into_record())
+                    .map_or(PointLookup::Missing, PointLookup::Expired))
             }
-            Lookup::Present(_, stored) => Ok(Look::Found(stored)),
+            Lookup::Present(_, stored) => Ok(PointLookup::Found(stored)),
         }
     }
 
@@ -248,9 +251,7 @@ impl LogStore {
         (bytes, rest): (&mut Vec<u8>, Option<&Cell<Bytes>>),
     ) -> Result<Applied, StoreError> {
         let HeldRecord { stripe, candidate_count, lookup } = found;
-        if let (Lookup::Damaged(_, error), BeforeImage::Read | BeforeImage::Front) =
-            (&lookup, before)
-        {
+        if let (Lookup::Damaged(_, error), true) = (&lookup, before != BeforeImage::Skip) {
             self.note_damage(error);
             return Err(error.clone());
         }

@@ -10,7 +10,7 @@ use crate::file_names::keys_name;
 use std::sync::Arc;
 
 /// Maximum number of key files that one listing has rewritten.
-const MENDED_MAX: usize = 16;
+const REPAIRED_MAX: usize = 16;
 
 impl LogStore {
     /// Runs a listing. Repeats it after a key file turned out to be damaged and was rewritten.
@@ -18,7 +18,7 @@ impl LogStore {
         &self,
         mut list: impl FnMut() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        for _ in 0..MENDED_MAX {
+        for _ in 0..REPAIRED_MAX {
             match list() {
                 Err(error) if self.repair(&error) => {}
                 listed => return listed,

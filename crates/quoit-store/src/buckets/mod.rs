@@ -1,19 +1,19 @@
 //! The list of buckets that have live keys, so that listing buckets does not scan keys. A key is live if
 //! its record exists and has not expired; a tombstone counts as live until it is reaped.
 //!
-//! The list keeps a few *witnesses* for each bucket: keys that were live when the engine last reported
-//! them. A bucket is listed if one of its witnesses is still live, which takes one lookup in the index.
+//! The list keeps a few *known keys* for each bucket: keys that were live when the engine last reported
+//! them. A bucket is listed if one of its known keys is still live, which takes one lookup in the index.
 //! Keys are scanned only
 //!
 //! - when buckets are listed for the first time after the store was opened: one seek per bucket, as far as
 //!   the listing goes, and
-//! - when all witnesses of a bucket are gone: up to the first live key.
+//! - when all known keys of a bucket are gone: up to the first live key.
 //!
 //! A write notes its key when the key becomes live. In a bucket that had no other live key, every key that
-//! has become live since is a witness, as long as there are few. So a bucket that is filled and emptied
+//! has become live since is a known key, as long as there are few. So a bucket that is filled and emptied
 //! again and again is not scanned again, even if it has many expired keys.
 //!
-//! The list is not stored, and it is only a hint: before a bucket is listed, the engine checks the witness,
+//! The list is not stored, and it is only a hint: before a bucket is listed, the engine checks the known key,
 //! whatever happened to its record since it was noted (another write, expiry, the drop of its partition, a
 //! merge).
 
@@ -42,13 +42,13 @@ const LIST_BYTES_MAX: i64 = 64 << 20;
 const BUCKET_BYTES: i64 = 480;
 
 /// In a bucket with other live keys, one in this many keys that become live is noted, so that some
-/// witnesses are younger than most keys.
+/// known keys are younger than most keys.
 const NOTED_ONE_OF: u64 = 1_024;
 
 /// Access of the list to the keys of an engine.
 pub(crate) trait Keys {
     /// The current position of a record if it is live, that is, it exists and has not expired.
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError>;
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError>;
 
     /// A live key of each of the next buckets after `after` in a range that have a live key, at most
     /// `limit`, in the order of buckets. A bucket is certain to be found if one of its keys is live during
@@ -260,8 +260,8 @@ impl BucketList {
             return Ok(());
         }
         let mut bytes = 0;
-        for witness in &found {
-            bytes += witness.at(|at| known.begin(at, witness.place, Some(IS_QUIET)));
+        for known_key in &found {
+            bytes += known_key.at(|at| known.begin(at, known_key.place, Some(IS_QUIET)));
         }
         let name = Bytes::copy_from_slice(bucket_type);
         known.types.entry(name).or_default().learnt = match found.last() {
@@ -293,8 +293,8 @@ impl BucketList {
 }
 
 impl KnownBuckets {
-    /// Adds the bucket of a record with the record as its first witness; if the bucket is in the list
-    /// already, adds only the witness. Returns the added memory in bytes.
+    /// Adds the bucket of a record with the record as its first known key; if the bucket is in the list
+    /// already, adds only the known key. Returns the added memory in bytes.
     ///
     /// `mark` is [`IS_QUIET`] for a bucket that was found by scanning keys: it may have other live keys.
     fn begin(&mut self, at: &RecordAt<'_>, place: DataLocation, mark: Option<u64>) -> i64 {
@@ -306,8 +306,8 @@ impl KnownBuckets {
         let BucketRef { bucket_type, bucket } = at.key.bucket;
         let (bucket_type, bucket) =
             (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket));
-        let witness = KnownKey::of(at, place);
-        let witness_bytes = witness.cost_bytes();
+        let known_key = KnownKey::of(at, place);
+        let known_key_bytes = known_key.cost_bytes();
         let of_type = self.types.entry(bucket_type.clone()).or_default();
         // In the known part of the list, a bucket that is not listed had no live key.
         let are_all = mark.is_none() && of_type.learnt.has(&bucket);
@@ -315,8 +315,8 @@ impl KnownBuckets {
             bucket_type,
             bucket: bucket.clone(),
             noted: AtomicU64::new(if are_all { FIRST_NOTE } else { IS_QUIET | FIRST_NOTE }),
-            witnesses: Mutex::new(KnownKeys {
-                keys: vec![(NOT_NOTED, witness)],
+            known_keys: Mutex::new(KnownKeys {
+                keys: vec![(NOT_NOTED, known_key)],
                 are_all,
                 have_overflown: false,
             }),
@@ -324,7 +324,7 @@ impl KnownBuckets {
         });
         of_type.buckets.insert(bucket, Arc::clone(&listed));
         self.by_bucket_prefix.insert(front.into(), listed);
-        bucket_bytes(front) + witness_bytes
+        bucket_bytes(front) + known_key_bytes
     }
 
     /// Removes a bucket if it is still empty. Returns the freed memory in bytes.
@@ -365,7 +365,7 @@ fn scanned(
         let BucketRef { bucket_type, bucket } = at.key.bucket;
         (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket))
     };
-    Ok(found.iter().map(|witness| witness.at(bucket)).collect())
+    Ok(found.iter().map(|known_key| known_key.at(bucket)).collect())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::listed::WITNESSES_MAX;
+use super::listed::KNOWN_KEYS_MAX;
 use super::*;
 use proptest::prelude::*;
 use quoit_model::hash::{Identity, Partition};
@@ -62,15 +62,15 @@ fn known_key_of(bucket: &[u8], key: &[u8], partition: Partition) -> KnownKey {
 }
 
 impl Keys for FakeKeys {
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let is_live = witness.at(|at| {
+        let is_live = known_key.at(|at| {
             let name = (at.key.key.to_vec(), at.partition);
             self.buckets.lock().get(at.key.bucket.bucket)?.get(&name).copied()
         });
         // Gives other threads the chance to change the key before the caller sees the result.
         std::thread::yield_now();
-        Ok(is_live.unwrap_or(false).then_some(witness.place))
+        Ok(is_live.unwrap_or(false).then_some(known_key.place))
     }
 
     fn live_keys(
@@ -98,7 +98,7 @@ impl Keys for FakeKeys {
     }
 }
 
-/// Source of keys that applies a change right after the first lookup of a witness, as a concurrent call
+/// Source of keys that applies a change right after the first lookup of a known key, as a concurrent call
 /// would.
 struct ChangedMeanwhile<'a, F: Fn()> {
     keys: &'a FakeKeys,
@@ -107,8 +107,8 @@ struct ChangedMeanwhile<'a, F: Fn()> {
 }
 
 impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
-        let place = self.keys.live_place(witness);
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
+        let place = self.keys.live_place(known_key);
         if !self.is_changed.swap(true, Ordering::Relaxed) {
             (self.change)();
         }
@@ -132,8 +132,8 @@ struct FailingOnce<'a> {
 }
 
 impl Keys for FailingOnce<'_> {
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
-        self.keys.live_place(witness)
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
+        self.keys.live_place(known_key)
     }
 
     fn live_keys(
@@ -153,8 +153,8 @@ impl Keys for FailingOnce<'_> {
 fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
     let known = list.known.read();
     let costs = known.by_bucket_prefix.iter().map(|(front, listed)| {
-        let witnesses = listed.witnesses.lock();
-        let costs = witnesses.keys.iter().map(|(_, witness)| witness.cost_bytes());
+        let known_keys = listed.known_keys.lock();
+        let costs = known_keys.keys.iter().map(|(_, known_key)| known_key.cost_bytes());
         bucket_bytes(front) + costs.sum::<i64>()
     });
     (list.bytes.load(Ordering::Relaxed), costs.sum())
@@ -235,7 +235,7 @@ fn a_key_that_is_written_again_while_it_is_looked_for_keeps_its_bucket_listed() 
 }
 
 #[test]
-fn records_of_one_name_in_two_partitions_are_two_witnesses() {
+fn records_of_one_name_in_two_partitions_are_two_known_keys() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
     let other = Partition(7);
@@ -248,13 +248,13 @@ fn records_of_one_name_in_two_partitions_are_two_witnesses() {
 }
 
 #[test]
-fn removed_witnesses_release_their_memory() {
+fn removed_known_keys_release_their_memory() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
     for round in 0..100 {
         let bucket = number(round % 3);
-        // Names of various lengths, and from time to time more keys than a bucket can have witnesses.
-        let count = if round % 10 == 0 { 2 * WITNESSES_MAX } else { 1 + round % 5 };
+        // Names of various lengths, and from time to time more keys than a bucket can have known keys.
+        let count = if round % 10 == 0 { 2 * KNOWN_KEYS_MAX } else { 1 + round % 5 };
         let all: Vec<_> = (0..count).map(|key| vec![b'k'; 1 + (round + 53 * key) % 250]).collect();
         all.iter().for_each(|key| keys.set(&list, &bucket, key, true));
         let (bytes, recounted) = bytes_and_recounted(&list);
@@ -275,11 +275,11 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
     let named = |key: usize, length: usize| format!("{key:0length$}").into_bytes();
-    (0..WITNESSES_MAX).for_each(|key| keys.set(&list, b"b", &named(key, 200), true));
+    (0..KNOWN_KEYS_MAX).for_each(|key| keys.set(&list, b"b", &named(key, 200), true));
     let (of_long, _) = bytes_and_recounted(&list);
     list.known.read().by_bucket_prefix.values().for_each(|listed| {
-        for key in 0..WITNESSES_MAX {
-            let number = FIRST_NOTE + (WITNESSES_MAX + key) as u64;
+        for key in 0..KNOWN_KEYS_MAX {
+            let number = FIRST_NOTE + (KNOWN_KEYS_MAX + key) as u64;
             let cheaper = known_key_of(b"b", &named(key, 50), PARTITION)
                 .at(|at| listed.add(number, at, DataLocation::default()));
             assert_eq!(cheaper, -150, "a name of 50 bytes in the place of one of 200");
@@ -287,17 +287,17 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
         }
     });
     let (bytes, recounted) = bytes_and_recounted(&list);
-    assert_eq!((bytes, of_long - bytes), (recounted, 150 * WITNESSES_MAX as i64));
+    assert_eq!((bytes, of_long - bytes), (recounted, 150 * KNOWN_KEYS_MAX as i64));
 }
 
 #[test]
 fn witnesses_that_died_cost_one_search() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
-    let count = 2 * WITNESSES_MAX;
+    let count = 2 * KNOWN_KEYS_MAX;
     (0..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
     assert_eq!(listed(&list, &keys, 10).len(), 1);
-    // The oldest keys are no longer witnesses.
+    // The oldest keys are no longer known keys.
     (1..count).for_each(|key| keys.set(&list, b"b", &number(key), false));
     let passed = keys.passed();
     assert_eq!(listed(&list, &keys, 10).len(), 1);
@@ -311,28 +311,28 @@ fn witnesses_that_died_cost_one_search() {
 fn writes_are_noted_no_more_often_after_a_search_that_fails() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
-    let count = 2 * WITNESSES_MAX;
+    let count = 2 * KNOWN_KEYS_MAX;
     (0..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
     (1..count).for_each(|key| keys.set(&list, b"b", &number(key), false));
     let failing = FailingOnce { keys: &keys, has_failed: AtomicBool::new(false) };
     let failed = list.list(&failing, TYPE, None, 10);
     assert!(matches!(failed, Err(StoreError::Overloaded)), "{failed:?}");
-    let witnesses = || {
+    let known_keys = || {
         let known = list.known.read();
         known
             .by_bucket_prefix
             .values()
-            .map(|listed| listed.witnesses.lock().keys.len())
+            .map(|listed| listed.known_keys.lock().keys.len())
             .sum::<usize>()
     };
-    assert_eq!(witnesses(), 0);
+    assert_eq!(known_keys(), 0);
     (1..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
-    assert_eq!(witnesses(), 0, "others are live too");
+    assert_eq!(known_keys(), 0, "others are live too");
     assert_eq!(listed(&list, &keys, 10), keys.live());
 }
 
 #[test]
-fn a_witness_that_is_noted_again_is_the_youngest_one() {
+fn a_known_key_that_is_noted_again_is_the_youngest_one() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
     for key in [b"one", b"two", b"six"] {
@@ -343,9 +343,9 @@ fn a_witness_that_is_noted_again_is_the_youngest_one() {
         known_key_of(b"b", key, PARTITION).at(|at| list.note(at, place(segment)));
     }
     let known = list.known.read();
-    let witnesses = known.by_bucket_prefix.values().next().unwrap().witnesses.lock();
-    let told = witnesses.keys.iter().map(|(number, witness)| {
-        (*number, witness.at(|at| at.key.key.to_vec()), witness.place.segment)
+    let known_keys = known.by_bucket_prefix.values().next().unwrap().known_keys.lock();
+    let told = known_keys.keys.iter().map(|(number, known_key)| {
+        (*number, known_key.at(|at| at.key.key.to_vec()), known_key.place.segment)
     });
     let expected = [(1, b"two", 0), (3, b"six", 1), (5, b"one", 3)];
     let expected = expected.map(|(number, key, segment)| (number, key.to_vec(), segment));
@@ -380,7 +380,7 @@ enum Step {
         partition: u16,
         is_live: bool,
     },
-    /// Sets more keys than a bucket can have witnesses.
+    /// Sets more keys than a bucket can have known keys.
     Fill {
         bucket: usize,
         is_live: bool,
@@ -423,7 +423,7 @@ proptest! {
                     keys.set_in(&list, Partition(partition), &bucket, &key, is_live);
                 }
                 Step::Fill { bucket, is_live } => {
-                    let all = 0..2 * WITNESSES_MAX;
+                    let all = 0..2 * KNOWN_KEYS_MAX;
                     all.for_each(|key| keys.set(&list, &number(bucket), &number(key), is_live));
                 }
                 Step::List { limit } => prop_assert_eq!(listed(&list, &keys, limit), keys.live()),
@@ -454,7 +454,7 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
     };
     std::thread::scope(|scope| {
         let (list, keys, has, is_done) = (&list, &keys, &has, &is_done);
-        // Lists continuously. The list thus drops witnesses, searches and learns while other threads write.
+        // Lists continuously. The list thus drops known keys, searches and learns while other threads write.
         scope.spawn(move || {
             while !is_done.load(Ordering::Acquire) {
                 listed(list, keys, 2);
@@ -465,8 +465,8 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
                 scope.spawn(move || {
                     let bucket = number(own);
                     for round in 0..500 {
-                        // From time to time, more keys than a bucket can have witnesses.
-                        let count = if round % 50 == 0 { 2 * WITNESSES_MAX } else { 1 };
+                        // From time to time, more keys than a bucket can have known keys.
+                        let count = if round % 50 == 0 { 2 * KNOWN_KEYS_MAX } else { 1 };
                         let all = (round..round + count).map(number);
                         all.clone().for_each(|key| keys.set(list, &bucket, &key, true));
                         assert!(has(&bucket), "{own} {round}: written and not listed");

@@ -42,7 +42,7 @@ pub struct Progress {
     pub is_noted: bool,
 }
 
-/// Settings of the notes of a conversion's progress.
+/// Settings of the copying of a conversion.
 #[derive(Clone, Copy)]
 pub struct CopySettings<'c> {
     /// Number of copied bytes between two notes.

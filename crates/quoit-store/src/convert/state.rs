@@ -32,7 +32,7 @@ pub struct StartedConversion {
 /// Contents of the state file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ConversionState {
-    pub(super) what: StartedConversion,
+    pub(super) started: StartedConversion,
     /// All records before this partition and identity were copied durably.
     pub(super) partition: u16,
     pub(super) identity: Identity,
@@ -47,7 +47,7 @@ pub(super) struct ConversionState {
 
 impl ConversionState {
     fn text(&self) -> String {
-        let StartedConversion { from, to, old_name, new_name, is_complete } = &self.what;
+        let StartedConversion { from, to, old_name, new_name, is_complete } = &self.started;
         let Self { partition, identity, record_count, byte_count, damaged_count, .. } = self;
         let lacking = u8::from(self.lacks_records);
         let phase = if *is_complete { "switch" } else { "copy" };
@@ -77,7 +77,7 @@ impl ConversionState {
                 "format {format}, this release reads {FORMAT}: finish with the release that wrote it"
             ));
         }
-        let what = StartedConversion {
+        let started = StartedConversion {
             from: value("from")?,
             to: value("to")?,
             old_name: value("old")?,
@@ -86,7 +86,7 @@ impl ConversionState {
         };
         let partition = number(value("partition")?)?;
         Ok(Self {
-            what,
+            started,
             partition: u16::try_from(partition).map_err(|_| "no such partition".to_owned())?,
             identity: Identity(number(value("identity")?)?),
             record_count: number(value("records")?)?,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
-        let what = StartedConversion {
+        let started = StartedConversion {
             from: "bitcask".into(),
             to: "leveldb".into(),
             old_name: "bitcask".into(),
@@ -147,7 +147,7 @@ mod tests {
             is_complete: true,
         };
         let state = ConversionState {
-            what,
+            started,
             partition: 63,
             identity: Identity(u64::MAX),
             record_count: 1,

@@ -36,7 +36,7 @@ pub struct Conversion {
 ///
 /// If the disk fails, or the state file is damaged or of a newer release.
 pub fn started_conversion(base: &Path) -> Result<Option<StartedConversion>, StoreError> {
-    Ok(ConversionState::load(&base.join(WORK))?.map(|state| state.what))
+    Ok(ConversionState::load(&base.join(WORK))?.map(|state| state.started))
 }
 
 fn io_error(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
@@ -144,10 +144,10 @@ impl Conversion {
     pub fn begin(
         base: &Path,
         ring_size: RingSize,
-        what: StartedConversion,
+        started: StartedConversion,
     ) -> Result<Self, ConvertError> {
-        let target = base.join(&what.new_name);
-        if what.new_name != what.old_name && !names_in(&target)?.is_empty() {
+        let target = base.join(&started.new_name);
+        if started.new_name != started.old_name && !names_in(&target)?.is_empty() {
             return Err(ConvertError::TargetExists { path: target.display().to_string() });
         }
         let work_path = base.join(WORK);
@@ -156,15 +156,15 @@ impl Conversion {
                 path: work_path.join(other).display().to_string(),
             });
         }
-        let (new_path, old_path) = (work_path.join(NEW), base.join(&what.old_name));
+        let (new_path, old_path) = (work_path.join(NEW), base.join(&started.old_name));
         // Remains of a conversion that was abandoned, or that a crash kept from being removed.
         remove_directory(&new_path)?;
         remove_directory(&work_path.join(OLD))?;
         let of_old = meta_of(&old_path)?.1.ok_or_else(|| no_identity(&old_path))?;
         let work = RealDisk::open(work_path)?;
         let new = RealDisk::open(&new_path)?;
-        if what.to != UNMARKED_ENGINE {
-            marker::write(&new, &what.to, ring_size)?;
+        if started.to != UNMARKED_ENGINE {
+            marker::write(&new, &started.to, ring_size)?;
         }
         // The rest of the old file is about the old engine's files.
         let old = of_old.meta();
@@ -180,7 +180,7 @@ impl Conversion {
         MetaFile::create(&new, false, of_new)?;
         sync(base)?;
         let state = ConversionState {
-            what,
+            started,
             partition: 0,
             identity: Identity(0),
             record_count: 0,
@@ -194,14 +194,14 @@ impl Conversion {
 
     /// The engines between which data is converted.
     #[must_use]
-    pub const fn what(&self) -> &StartedConversion {
-        &self.state.what
+    pub const fn started(&self) -> &StartedConversion {
+        &self.state.started
     }
 
     /// Path of the old data while it is valid.
     #[must_use]
     pub fn old_path(&self) -> PathBuf {
-        self.base.join(&self.state.what.old_name)
+        self.base.join(&self.state.started.old_name)
     }
 
     /// Path of the new data until it is valid.
@@ -244,8 +244,8 @@ impl Conversion {
     pub(super) fn note(&mut self, state: ConversionState) -> Result<(), ConvertError> {
         let place = |state: &ConversionState| (state.partition, state.identity);
         debug_assert!(place(&self.state) <= place(&state), "copying does not go back");
-        let was_complete = self.state.what.is_complete;
-        debug_assert!(!was_complete || state.what.is_complete, "new data that counts stays so");
+        let was_complete = self.state.started.is_complete;
+        debug_assert!(!was_complete || state.started.is_complete, "new data that counts stays so");
         state.write(&RealDisk::open(self.work())?)?;
         self.state = state;
         Ok(())
@@ -279,8 +279,8 @@ impl Conversion {
             has_lost: old.has_lost || new.has_lost || self.state.lacks_records,
             ..new
         })?;
-        let what = StartedConversion { is_complete: true, ..self.state.what.clone() };
-        self.note(ConversionState { what, ..self.state.clone() })
+        let started = StartedConversion { is_complete: true, ..self.state.started.clone() };
+        self.note(ConversionState { started, ..self.state.clone() })
     }
 
     /// Puts the new directory in the place of the old one, and removes the old one.
@@ -299,9 +299,9 @@ impl Conversion {
 
     /// Does the next step; returns false if there is none. Each step is durable before the next one.
     pub(super) fn step(&self) -> Result<bool, StoreError> {
-        assert!(self.state.what.is_complete, "the old data still counts");
+        assert!(self.state.started.is_complete, "the old data still counts");
         let (old, new) = (self.old_path(), self.new_path());
-        let (target, away) = (self.base.join(&self.state.what.new_name), self.work().join(OLD));
+        let (target, away) = (self.base.join(&self.state.started.new_name), self.work().join(OLD));
         if new.exists() {
             if old.exists() {
                 rename(&old, &away)?;
@@ -334,7 +334,7 @@ impl Conversion {
     ///
     /// If the new data is valid already, or the disk fails.
     pub fn abandon(self) -> Result<(), ConvertError> {
-        if self.state.what.is_complete {
+        if self.state.started.is_complete {
             return Err(ConvertError::TooLate);
         }
         // The file goes first, so that a half-removed conversion is not resumed.

@@ -39,14 +39,14 @@ fn open_old(base: &Path, name: &str, clock: &Arc<ManualClock>) -> BitcaskEngine 
 }
 
 fn try_begin(base: &Path, old_name: &str, new_name: &str) -> Result<Conversion, ConvertError> {
-    let what = StartedConversion {
+    let started = StartedConversion {
         from: "bitcask".into(),
         to: "innostore".into(),
         old_name: old_name.into(),
         new_name: new_name.into(),
         is_complete: false,
     };
-    Conversion::begin(base, RingSize::DEFAULT, what)
+    Conversion::begin(base, RingSize::DEFAULT, started)
 }
 
 fn begun(base: &Path, old_name: &str, new_name: &str) -> Begun {
@@ -120,7 +120,7 @@ fn a_switch_that_is_killed_between_any_two_steps_is_finished() {
             while done < killed_after {
                 let resumed = Conversion::resume(base, RingSize::DEFAULT).unwrap();
                 let Some(resumed) = resumed else { break };
-                assert!(resumed.what().is_complete);
+                assert!(resumed.started().is_complete);
                 resumed.step().unwrap();
                 done += 1;
             }
@@ -175,7 +175,7 @@ fn the_new_data_can_not_be_given_up() {
     let base = tempfile::tempdir().unwrap();
     made(base.path(), "bitcask", "innostore");
     assert!(matches!(resumed(base.path()).abandon(), Err(ConvertError::TooLate)));
-    assert!(started_conversion(base.path()).unwrap().is_some_and(|what| what.is_complete));
+    assert!(started_conversion(base.path()).unwrap().is_some_and(|started| started.is_complete));
 }
 
 fn resumed(base: &Path) -> Conversion {

@@ -53,7 +53,7 @@ pub enum Decision {
 /// description of most objects.
 pub const FRONT_BYTES: usize = 192;
 
-/// Part of the stored record that a change function wants to see.
+/// Part of the before-image, the stored record, that a change function wants to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BeforeImage {
     /// The whole record, if one is stored.

@@ -8,7 +8,7 @@ use super::page::{
     EntryAt, EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
 };
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
-use super::summary::Tally;
+use super::summary::GroupDigest;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_number::{low_u8, low_u32};
 use quoit_planted::planted;
@@ -67,7 +67,7 @@ pub(super) struct Group {
     /// Number of bits in the prefix.
     depth: u32,
     /// Digest of the entries. The code that changes entries updates it.
-    tally: Tally,
+    digest: GroupDigest,
 }
 
 impl Group {
@@ -77,7 +77,7 @@ impl Group {
             prefix.number().is_multiple_of(1 << (TAG_BITS - depth)),
             "the bits below the prefix are zero"
         );
-        Self { slots: Vec::new(), prefix, depth, tally: Tally::default() }
+        Self { slots: Vec::new(), prefix, depth, digest: GroupDigest::default() }
     }
 
     pub(super) fn prefix(&self) -> Tag {
@@ -94,13 +94,13 @@ impl Group {
     }
 
     /// Digest of the entries.
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(super) fn digest(&self) -> &GroupDigest {
+        &self.digest
     }
 
     /// Digest of the entries, for changing it.
-    pub(super) fn tally_mut(&mut self) -> &mut Tally {
-        &mut self.tally
+    pub(super) fn digest_mut(&mut self) -> &mut GroupDigest {
+        &mut self.digest
     }
 
     pub(super) fn page_count(&self) -> usize {
@@ -117,7 +117,7 @@ impl Group {
             0 => 0,
             slots => slots * size_of::<GroupSlot>() + ALLOCATION_OVERHEAD_BYTES,
         };
-        slot_bytes + self.tally.memory_bytes()
+        slot_bytes + self.digest.memory_bytes()
     }
 
     /// The entries of one page; empty if there is no such page.
@@ -230,12 +230,12 @@ impl Group {
         run
     }
 
-    /// Fills an empty group with entries in ascending order, in as few pages as possible. `tally` is their
+    /// Fills an empty group with entries in ascending order, in as few pages as possible. `digest` is their
     /// digest.
-    pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes], tally: Tally) {
+    pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes], digest: GroupDigest) {
         debug_assert!(self.slots.is_empty(), "the pages of a filled group would leak");
         self.slots = fill(slab, run, 0, &mut Vec::new());
-        self.tally = tally;
+        self.digest = digest;
     }
 
     /// The lowest and the highest tag; `None` if the group is empty.
@@ -280,14 +280,14 @@ impl Group {
             let is_right = |entry| IndexEntry::decode(entry).collided == (same.len() > 1);
             assert!(same.iter().all(is_right), "exactly the entries that share a tag are marked");
         }
-        let tally = Tally::of(&run);
+        let digest = GroupDigest::of(&run);
         assert_eq!(
-            self.tally.expiring_count(),
-            tally.expiring_count(),
-            "the tally counts the entries that expire"
+            self.digest.expiring_count(),
+            digest.expiring_count(),
+            "the digest counts the entries that expire"
         );
-        let is_equal = self.tally.lasting() == tally.lasting() || planted!(ForgetsDigests);
-        assert!(is_equal, "the tally has the digests of the entries that never expire");
+        let is_equal = self.digest.lasting() == digest.lasting() || planted!(ForgetsDigests);
+        assert!(is_equal, "the group has the digests of the entries that never expire");
     }
 
     /// The pages that are spread together: all of them, or those around `slot` in a group that has grown

@@ -5,7 +5,7 @@ use super::group::{GROUP_PAGES_MAX, Group, GroupPlace, MERGE_ENTRIES_MAX};
 use super::iter::{Candidates, Iter};
 use super::page::{EntryBytes, PAGE_ENTRIES};
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
-use super::summary::{PartitionSummary, RecordContribution, Tally};
+use super::summary::{GroupDigest, PartitionSummary, RecordContribution};
 use crate::compare::Digests;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_number::index;
@@ -38,7 +38,7 @@ pub struct PartitionIndex {
     directory_bits: u32,
     groups: Vec<Group>,
     slab: Slab,
-    sums: PartitionSummary,
+    summary: PartitionSummary,
 }
 
 impl Default for PartitionIndex {
@@ -56,33 +56,33 @@ impl PartitionIndex {
             directory_bits: 0,
             groups: vec![Group::new(Tag::MIN, 0)],
             slab: Slab::default(),
-            sums: PartitionSummary::default(),
+            summary: PartitionSummary::default(),
         }
     }
 
     /// Number of entries, including those of tombstones and pieces.
     #[must_use]
     pub fn entry_count(&self) -> u64 {
-        self.sums.entry_count
+        self.summary.entry_count
     }
 
     /// Number of entries without those of pieces; tombstones count.
     #[must_use]
     pub fn key_count(&self) -> u64 {
-        self.sums.key_count()
+        self.summary.key_count()
     }
 
     /// Number of tombstones.
     #[must_use]
     pub fn tombstone_count(&self) -> u64 {
-        self.sums.tombstone_count
+        self.summary.tombstone_count
     }
 
     /// XOR digests of all entries, without those that expire before the hour `hour_min`, counted from 1970.
     /// The cost grows with the number of hours from `hour_min` on in which an entry expires.
     #[must_use]
     pub fn digests(&self, hour_min: u32) -> Digests {
-        self.sums.digests(hour_min)
+        self.summary.digests(hour_min)
     }
 
     /// The entries with a tag, rarely more than one. If the wanted record exists, one of them is its entry.
@@ -126,8 +126,8 @@ impl PartitionIndex {
             at = self.groups[group].lower_bound(&self.slab, entry.tag);
         }
         let share = RecordContribution::of(&entry);
-        self.groups[group].tally_mut().add(&share);
-        self.sums.add(&share);
+        self.groups[group].digest_mut().add(&share);
+        self.summary.add(&share);
         self.debug_check_counted(entry.tag);
     }
 
@@ -148,10 +148,10 @@ impl PartitionIndex {
         if planted!(ForgetsDigests) {
             new.bits = before.bits;
         }
-        self.groups[group].tally_mut().subtract(&before);
-        self.groups[group].tally_mut().add(&new);
-        self.sums.subtract(&before);
-        self.sums.add(&new);
+        self.groups[group].digest_mut().subtract(&before);
+        self.groups[group].digest_mut().add(&new);
+        self.summary.subtract(&before);
+        self.summary.add(&new);
         self.debug_check_changed(tag);
         true
     }
@@ -174,8 +174,8 @@ impl PartitionIndex {
         let (group, at, entry) = self.find(tag, location)?;
         let gave_back = self.groups[group].remove(&mut self.slab, at);
         let share = RecordContribution::of(&entry);
-        self.groups[group].tally_mut().subtract(&share);
-        self.sums.subtract(&share);
+        self.groups[group].digest_mut().subtract(&share);
+        self.summary.subtract(&share);
         if entry.collided {
             self.groups[group].unmark_if_alone(&mut self.slab, tag);
         }
@@ -197,7 +197,7 @@ impl PartitionIndex {
             + self.groups.capacity() * size_of::<Group>()
             + groups
             + self.slab.memory_bytes()
-            + self.sums.memory_bytes()
+            + self.summary.memory_bytes()
             + 2 * ALLOCATION_OVERHEAD_BYTES;
         bytes as u64
     }
@@ -229,21 +229,21 @@ impl PartitionIndex {
     pub(super) fn fill_sorted(&mut self, run: &[EntryBytes]) {
         *self = Self::new();
         // Splitting uses the number of entries.
-        self.sums.entry_count = run.len() as u64;
+        self.summary.entry_count = run.len() as u64;
         self.slab.reserve(run.len().div_ceil(PAGE_ENTRIES));
-        let tally = self.fill_group(0, run);
-        self.sums = PartitionSummary::of(run, &tally);
+        let digest = self.fill_group(0, run);
+        self.summary = PartitionSummary::of(run, &digest);
         self.debug_check_all();
     }
 
-    /// Fills an empty group with a run, and splits it as its size demands. Returns the tally of the run.
-    fn fill_group(&mut self, group: usize, run: &[EntryBytes]) -> Tally {
+    /// Fills an empty group with a run, and splits it as its size demands. Returns the digest of the run.
+    fn fill_group(&mut self, group: usize, run: &[EntryBytes]) -> GroupDigest {
         let splits = run.len() > GROUP_PAGES_MAX * PAGE_ENTRIES
             && self.can_part(tag_of(&run[0]), tag_of(&run[run.len() - 1]));
         if !splits {
-            let tally = Tally::of(run);
-            self.groups[group].fill(&mut self.slab, run, tally.clone());
-            return tally;
+            let digest = GroupDigest::of(run);
+            self.groups[group].fill(&mut self.slab, run, digest.clone());
+            return digest;
         }
         let upper = self.split_empty(group);
         let border = self.groups[upper].prefix();
@@ -275,7 +275,7 @@ impl PartitionIndex {
     /// True if two tags differ in a bit that the directory has or may get.
     fn can_part(&self, first: Tag, last: Tag) -> bool {
         let common_bits = (first.number() ^ last.number()).leading_zeros() - (64 - TAG_BITS);
-        let limit = DIRECTORY_SLOTS_MIN + self.sums.entry_count / DIRECTORY_ENTRIES_PER_SLOT;
+        let limit = DIRECTORY_SLOTS_MIN + self.summary.entry_count / DIRECTORY_ENTRIES_PER_SLOT;
         common_bits < self.directory_bits || 2u64 << common_bits <= limit
     }
 
@@ -288,16 +288,16 @@ impl PartitionIndex {
         if !self.can_part(first, last) {
             return false;
         }
-        let tally = self.groups[group].tally().clone();
+        let digest = self.groups[group].digest().clone();
         let run = self.groups[group].take_all(&mut self.slab);
         let upper = self.split_empty(group);
         self.debug_check_directory(group);
         self.debug_check_directory(upper);
         let border = self.groups[upper].prefix();
         let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));
-        let high_tally = Tally::of(high);
-        self.groups[group].fill(&mut self.slab, low, tally.minus(&high_tally));
-        self.groups[upper].fill(&mut self.slab, high, high_tally);
+        let high_digest = GroupDigest::of(high);
+        self.groups[group].fill(&mut self.slab, low, digest.minus(&high_digest));
+        self.groups[upper].fill(&mut self.slab, high, high_digest);
         true
     }
 
@@ -348,11 +348,11 @@ impl PartitionIndex {
         let lower = self.group_number(prefix);
         let upper = self.group_number(Tag::from_number(prefix.number() | bit));
         let depth = self.groups[lower].depth() - 1;
-        let tally = self.groups[lower].tally().clone().plus(self.groups[upper].tally());
+        let digest = self.groups[lower].digest().clone().plus(self.groups[upper].digest());
         let mut run = self.groups[lower].take_all(&mut self.slab);
         run.extend(self.groups[upper].take_all(&mut self.slab));
         self.groups[lower] = Group::new(prefix, depth);
-        self.groups[lower].fill(&mut self.slab, &run, tally);
+        self.groups[lower].fill(&mut self.slab, &run, digest);
         self.point_to(lower);
         self.groups.swap_remove(upper);
         if upper < self.groups.len() {
@@ -388,7 +388,7 @@ impl PartitionIndex {
     /// if it is small, and the whole index now and then.
     fn debug_check_counted(&self, tag: Tag) {
         self.debug_check_changed(tag);
-        if cfg!(debug_assertions) && self.sums.entry_count.is_power_of_two() {
+        if cfg!(debug_assertions) && self.summary.entry_count.is_power_of_two() {
             self.debug_check_all();
         }
     }
@@ -402,14 +402,14 @@ impl PartitionIndex {
 
     /// Checks the whole index unless it is large, in builds with assertions.
     fn debug_check_all(&self) {
-        if !cfg!(debug_assertions) || self.sums.entry_count > WHOLE_CHECK_ENTRIES {
+        if !cfg!(debug_assertions) || self.summary.entry_count > WHOLE_CHECK_ENTRIES {
             return;
         }
         let entry_count: usize = self.groups.iter().map(Group::entry_count).sum();
-        assert_eq!(self.sums.entry_count, entry_count as u64, "the sums count each entry");
-        let (pieces, tombstones) = (self.sums.piece_count, self.sums.tombstone_count);
+        assert_eq!(self.summary.entry_count, entry_count as u64, "the summary counts each entry");
+        let (pieces, tombstones) = (self.summary.piece_count, self.summary.tombstone_count);
         assert!(
-            pieces.max(tombstones) <= self.sums.entry_count,
+            pieces.max(tombstones) <= self.summary.entry_count,
             "pieces and tombstones are entries"
         );
         for group in 0..self.groups.len() {

@@ -20,9 +20,9 @@ impl PartitionIndex {
         while let Some(within) = group.filter(|group| group.prefix() <= last) {
             let is_whole = first <= within.prefix() && within.end() <= last.number() + 1;
             if is_whole {
-                digest ^= within.tally().lasting().0[class];
+                digest ^= within.digest().lasting().0[class];
             }
-            if !is_whole || within.tally().expiring_count() > 0 {
+            if !is_whole || within.digest().expiring_count() > 0 {
                 let is_wanted = |entry: &IndexEntry| {
                     let is_counted = is_whole && !entry.expires;
                     !is_counted && (first..=last).contains(&entry.tag) && scope.has(entry)

@@ -39,7 +39,7 @@ impl RecordContribution {
 /// Digests of the entries of a group that never expire. Expiring entries are only counted; a comparison
 /// reads them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct GroupDigest {
     /// Digest of one class. Most groups have only one class.
     digest: u64,
     /// Digests of the other classes.
@@ -50,12 +50,13 @@ pub(super) struct Tally {
     class: u8,
 }
 
-impl Tally {
-    /// The tally of a run of entries.
+impl GroupDigest {
+    /// The digest of a run of entries.
     pub(super) fn of(run: &[EntryBytes]) -> Self {
-        let mut tally = Self::default();
-        run.iter().for_each(|bytes| tally.add(&RecordContribution::of(&IndexEntry::decode(bytes))));
-        tally
+        let mut digest = Self::default();
+        run.iter()
+            .for_each(|bytes| digest.add(&RecordContribution::of(&IndexEntry::decode(bytes))));
+        digest
     }
 
     /// Digests of the entries that never expire.
@@ -132,18 +133,18 @@ pub(crate) struct PartitionSummary {
 }
 
 impl PartitionSummary {
-    /// The sums of a run of entries whose tally is known.
-    pub(super) fn of(run: &[EntryBytes], tally: &Tally) -> Self {
-        let mut sums = Self { entry_count: run.len() as u64, ..Self::default() };
+    /// The summary of a run of entries whose digest is known.
+    pub(super) fn of(run: &[EntryBytes], digest: &GroupDigest) -> Self {
+        let mut summary = Self { entry_count: run.len() as u64, ..Self::default() };
         for entry in run.iter().map(IndexEntry::decode) {
-            sums.tombstone_count += u64::from(entry.tombstone);
-            sums.piece_count += u64::from(entry.is_piece());
+            summary.tombstone_count += u64::from(entry.tombstone);
+            summary.piece_count += u64::from(entry.is_piece());
             if entry.expires {
-                sums.toggle(&RecordContribution::of(&entry));
+                summary.toggle(&RecordContribution::of(&entry));
             }
         }
-        sums.lasting = tally.lasting();
-        sums
+        summary.lasting = digest.lasting();
+        summary
     }
 
     /// Adds the counts of some records (all, pieces, tombstones), and the digests of those that never

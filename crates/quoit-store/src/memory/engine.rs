@@ -3,7 +3,7 @@
 use super::indexes::MemoryIndexes;
 use super::listing::{list_keys, live_keys};
 use super::stripe::{Bounds, MemoryStripe, cost_bytes};
-use super::transact::{Done, OpenTransaction};
+use super::transact::{OpenTransaction, TransactionResult};
 use crate::buckets::{BucketList, Keys, KnownKey};
 use crate::compare::{Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
@@ -211,7 +211,7 @@ impl PointAccess for MemoryEngine {
             Err(Interrupted(Interruption::Failed(error))) => return Err(error),
             Err(Interrupted(Interruption::NeedsWait)) => return Ok(Applied::WouldBlock),
         }
-        let Done { writes, reads } = open.into_done();
+        let TransactionResult { writes, reads } = open.into_result();
         for name in &reads {
             // An expired record is removed with its pieces before anything is stored in its place.
             if stripe.end(name.identity(), name.encoded(), now_secs) {
@@ -348,8 +348,8 @@ impl Maintenance for MemoryEngine {
         for stripe in &self.stripes {
             let mut stripe = stripe.lock();
             stripe.sweep(self.clock.unix_secs(), usize::MAX);
-            stats.key_count += stripe.sums().key_count();
-            stats.tombstone_count += stripe.sums().tombstone_count;
+            stats.key_count += stripe.summary().key_count();
+            stats.tombstone_count += stripe.summary().tombstone_count;
             stats.index_bytes += stripe.bytes();
         }
         stats
@@ -366,11 +366,12 @@ impl Maintenance for MemoryEngine {
 }
 
 impl Keys for MemoryEngine {
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
-        let stripe = self.stripe(witness.partition)?;
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
+        let stripe = self.stripe(known_key.partition)?;
         // This lookup does not count as use, so it does not keep the record from being evicted.
-        let known = witness.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));
-        Ok(known.map(|_| witness.place))
+        let known =
+            known_key.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));
+        Ok(known.map(|_| known_key.place))
     }
 
     fn live_keys(
@@ -385,7 +386,7 @@ impl Keys for MemoryEngine {
 
 impl Compare for MemoryEngine {
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
-        Ok(self.stripe(partition)?.sums().digests(hour_min))
+        Ok(self.stripe(partition)?.summary().digests(hour_min))
     }
 
     fn range_digests(

@@ -131,7 +131,7 @@ pub(super) struct MemoryStripe {
     /// Records that expire, by time.
     ends: BTreeSet<(u32, Identity, Bytes)>,
     bytes: u64,
-    sums: PartitionSummary,
+    summary: PartitionSummary,
 }
 
 impl MemoryStripe {
@@ -152,7 +152,7 @@ impl MemoryStripe {
             next_use: 0,
             ends: BTreeSet::new(),
             bytes: 0,
-            sums: PartitionSummary::default(),
+            summary: PartitionSummary::default(),
         }
     }
 
@@ -160,8 +160,8 @@ impl MemoryStripe {
         self.bytes
     }
 
-    pub(super) fn sums(&self) -> &PartitionSummary {
-        &self.sums
+    pub(super) fn summary(&self) -> &PartitionSummary {
+        &self.summary
     }
 
     /// The record, or the tombstone that replaces it after its expiry.
@@ -206,7 +206,7 @@ impl MemoryStripe {
         }
         self.names.insert(name_of(at.key), at.identity);
         self.bytes += cost_bytes(&encoded, record.value.len(), &places);
-        self.sums.add(&share_of(at.identity, &record.meta));
+        self.summary.add(&share_of(at.identity, &record.meta));
         let stored = StripeRecord { encoded, record, ends_at_secs, used: self.next_use };
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
@@ -307,7 +307,7 @@ impl MemoryStripe {
         self.uses.remove(&stored.used);
         let places = stored.places();
         self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len(), &places);
-        self.sums.subtract(&share_of(identity, &stored.record.meta));
+        self.summary.subtract(&share_of(identity, &stored.record.meta));
         // A record that expires may have expired.
         let was_live = stored.ends_at_secs == 0;
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
@@ -436,8 +436,8 @@ impl MemoryStripe {
             return;
         }
         let count = self.names.len();
-        assert_eq!(self.sums.entry_count, count as u64, "each record has a name and is counted");
-        let used_count = if self.bounds.bytes_max.is_some() { self.sums.key_count() } else { 0 };
+        assert_eq!(self.summary.entry_count, count as u64, "each record has a name and is counted");
+        let used_count = if self.bounds.bytes_max.is_some() { self.summary.key_count() } else { 0 };
         assert_eq!(self.uses.len() as u64, used_count, "all records but pieces may be evicted");
         assert!(self.uses.keys().next_back() < Some(&self.next_use), "the next use is the last");
         if count > CHECKED_RECORDS {

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 type MemoryWrites = Vec<(OwnedName, Option<Record>)>;
 
 /// Result of a transaction.
-pub(super) struct Done {
+pub(super) struct TransactionResult {
     /// The last write of each record.
     pub(super) writes: MemoryWrites,
     /// Names of the records that were read, once for each read.
@@ -33,8 +33,8 @@ impl<'s> OpenTransaction<'s> {
     }
 
     /// The result of the body.
-    pub(super) fn into_done(self) -> Done {
-        Done { writes: self.writes.into_vec(), reads: self.reads }
+    pub(super) fn into_result(self) -> TransactionResult {
+        TransactionResult { writes: self.writes.into_vec(), reads: self.reads }
     }
 
     fn write(&mut self, at: &RecordAt<'_>, record: Option<Record>) {

@@ -47,7 +47,7 @@ struct Guard {
 
 /// The state of a record's guard when a read of the record began.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct GuardSnapshot {
     guard: usize,
     /// `None` if a write was about to take effect.
     version: Option<u64>,
@@ -110,16 +110,16 @@ impl RecordCache {
 
     /// Notes that a read begins. Called before the read looks at the batches or the store.
     #[expect(clippy::indexing_slicing, reason = "`guard_of` returns the number of a guard")]
-    pub(super) fn begin_read(&self, key: &[u8]) -> Seen {
+    pub(super) fn begin_read(&self, key: &[u8]) -> GuardSnapshot {
         let guard = self.guard_of(key);
         let Guard { writer_count, version } = *self.guards[guard].lock();
-        Seen { guard, version: (writer_count == 0).then_some(version) }
+        GuardSnapshot { guard, version: (writer_count == 0).then_some(version) }
     }
 
     /// Caches the result of a read, if it still equals the stored record. Copies it, because a record from
     /// the store may be a part of a larger buffer.
     #[expect(clippy::indexing_slicing, reason = "`guard_of` returns the number of a guard")]
-    pub(super) fn keep(&self, key: &[u8], seen: Seen, record: &Record) {
+    pub(super) fn keep(&self, key: &[u8], seen: GuardSnapshot, record: &Record) {
         let key = Bytes::copy_from_slice(key);
         if BytesOfRecord.weight(&key, record) > self.records.shard_capacity() {
             return;

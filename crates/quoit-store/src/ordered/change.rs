@@ -63,7 +63,7 @@ impl StoreShared {
         let after = match change(record.as_ref(), &mut value) {
             Decision::Keep => {
                 // Comparisons with other replicas see only what is stored, so the tombstone of an expired
-                // record has to be stored. If that fails now, a later change or upkeep does it.
+                // record has to be stored. If that fails now, a later change or maintenance does it.
                 if let Some(left) = shown.filter(|left| former.meta != Some(left.meta)) {
                     let after = Some((left.meta, &left.value[..]));
                     let write = RecordWrite { at: *at, former, after };
@@ -164,7 +164,7 @@ impl StoreShared {
         state.set_epoch(next);
         let ticket = self.submit(stored);
         drop(tallies);
-        self.upkeep.get().inspect(|worker| worker.wake());
+        self.maintenance.get().inspect(|worker| worker.wake());
         Ok(ticket)
     }
 

@@ -289,7 +289,7 @@ impl Worker for Writer {
             moved => moved,
         };
         if store.overlay.backend.lags() {
-            store.upkeep.get().inspect(|worker| worker.wake());
+            store.maintenance.get().inspect(|worker| worker.wake());
         }
         match moved {
             Ok(()) if somebody_waits() || store.overlay.waiting_bytes() > 0 => NextStep::Again,

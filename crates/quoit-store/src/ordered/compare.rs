@@ -17,7 +17,7 @@ const WALKED_COUNT: usize = 256;
 impl Compare for StoreShared {
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
         self.check_open()?;
-        Ok(self.partition(partition).tallies.read().sums().digests(hour_min))
+        Ok(self.partition(partition).tallies.read().summary().digests(hour_min))
     }
 
     fn range_digests(

@@ -7,7 +7,7 @@
 use super::backend::Space;
 use super::keys::{IndexKey, NameKey, expiry_key, index_key, name_key};
 use super::list::known_key_of;
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::point::{FoundRecord, RecordPart};
 use super::store::StoreShared;
 use super::tallies::SpaceWrites;
@@ -108,7 +108,7 @@ impl StoreShared {
         from: &Bytes,
         verified: &mut Verified,
     ) -> Result<Option<Bytes>, StoreError> {
-        let range = Range { space, from, to: None, value_bytes_max: 0 };
+        let range = ScanRange { space, from, to: None, value_bytes_max: 0 };
         let scanned = match self.overlay.scan(range, READ_COUNT) {
             // Damage cannot be skipped here. Listings and queries report it.
             Err(error @ StoreError::Corrupt { .. }) => {

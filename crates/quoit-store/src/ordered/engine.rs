@@ -3,7 +3,7 @@
 use super::backend::OrderedStore;
 use super::commit::Writer;
 use super::lsm::{LsmSettings, LsmStore};
-use super::maintenance::{MaintenanceWorker, Release};
+use super::maintenance::{MaintenanceWorker, ReleaseWorker};
 use super::open::{EngineKind, OrderedReport, StoreOpening, write_mark};
 use super::repair;
 use super::settings::OrderedSettings;
@@ -35,7 +35,7 @@ use std::task::{Poll, Waker};
 pub const WRITE_WORKER: &str = "write";
 
 /// Name of the worker that removes expired records and dropped partitions.
-pub const UPKEEP_WORKER: &str = "upkeep";
+pub const MAINTENANCE_WORKER: &str = "upkeep";
 
 /// Name of the worker that frees unused parts of the ordered store.
 const RELEASE_WORKER: &str = "release";
@@ -94,9 +94,9 @@ impl OrderedEngine {
         let disk = RealDisk::open(directory)?;
         let trees = directory.join(LSM_DIRECTORY);
         let open = |opening: &mut StoreOpening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
-            let of_room = RealDisk::open(directory)?;
-            let room = Box::new(move || of_room.available_bytes());
-            Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room, opening)?))
+            let queried_disk = RealDisk::open(directory)?;
+            let disk_space = Box::new(move || queried_disk.available_bytes());
+            Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, disk_space, opening)?))
         };
         let kind = EngineKind { name, bodies_apart, open: &open };
         Self::open_kind(&kind, &disk, clock, execution, settings)
@@ -137,12 +137,12 @@ impl OrderedEngine {
         let store = Arc::new(store);
         let write = execution.start(WRITE_WORKER, Arc::new(Writer(Arc::clone(&store))));
         store.committer.attach(Arc::clone(&write));
-        let upkeep =
-            execution.start(UPKEEP_WORKER, Arc::new(MaintenanceWorker(Arc::clone(&store))));
-        let is_first = store.upkeep.set(Arc::clone(&upkeep)).is_ok();
+        let maintenance =
+            execution.start(MAINTENANCE_WORKER, Arc::new(MaintenanceWorker(Arc::clone(&store))));
+        let is_first = store.maintenance.set(Arc::clone(&maintenance)).is_ok();
         assert!(is_first, "workers are started once");
-        let release = execution.start(RELEASE_WORKER, Arc::new(Release(Arc::clone(&store))));
-        Ok((Self { store, workers: Mutex::new(vec![release, upkeep, write]) }, report))
+        let release = execution.start(RELEASE_WORKER, Arc::new(ReleaseWorker(Arc::clone(&store))));
+        Ok((Self { store, workers: Mutex::new(vec![release, maintenance, write]) }, report))
     }
 
     /// Name of the engine in settings.
@@ -315,8 +315,8 @@ impl Maintenance for OrderedEngine {
         };
         for partition in &store.partitions {
             let tallies = partition.tallies.read();
-            stats.key_count += tallies.sums().key_count();
-            stats.tombstone_count += tallies.sums().tombstone_count;
+            stats.key_count += tallies.summary().key_count();
+            stats.tombstone_count += tallies.summary().tombstone_count;
         }
         stats
     }

@@ -2,7 +2,7 @@
 
 use super::backend::Space;
 use super::keys::{Epoch, IndexKey, RecordKey, SideKey, all_unread, index_key};
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::point::{FoundRecord, RecordPart};
 use super::store::StoreShared;
 use super::tallies::SpaceWrites;
@@ -77,8 +77,12 @@ impl StoreShared {
         let epoch = self.partition(at.partition).epoch();
         let mut places = Vec::new();
         loop {
-            let range =
-                Range { space: Space::Indexes, from: &next, to: Some(&end), value_bytes_max: 0 };
+            let range = ScanRange {
+                space: Space::Indexes,
+                from: &next,
+                to: Some(&end),
+                value_bytes_max: 0,
+            };
             let scanned = self.overlay.scan(range, READ_COUNT)?;
             for (key, _) in &scanned.entries {
                 let of_record = IndexKey::read(key).filter(|entry| {
@@ -132,7 +136,7 @@ impl StoreShared {
         }
         let mut from = Bytes::copy_from_slice(span.from());
         loop {
-            let range = Range {
+            let range = ScanRange {
                 space: Space::Indexes,
                 from: &from,
                 to: Some(span.end()),
@@ -164,7 +168,7 @@ impl StoreShared {
         let (mut from, to) = all_unread();
         loop {
             let range =
-                Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+                ScanRange { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
             let scanned = self.overlay.scan(range, READ_COUNT)?;
             let mut unread_count = 0;
             for (mark, _) in &scanned.entries {
@@ -248,7 +252,8 @@ mod tests {
 
     fn mark_count(store: &StoreShared) -> usize {
         let (from, to) = all_unread();
-        let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+        let range =
+            ScanRange { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
         store.overlay.scan(range, usize::MAX).unwrap().entries.len()
     }
 

@@ -4,7 +4,7 @@ use super::backend::Space;
 use super::keys::{
     NameKey, RecordKey, name_key, names_after, names_after_bucket, names_from, records_end,
 };
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::point::FoundRecord;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead, read_meta};
@@ -63,8 +63,12 @@ impl StoreShared {
         let mut page = KeyPage::default();
         let mut looked_at = 0;
         loop {
-            let names =
-                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let names = ScanRange {
+                space: Space::Names,
+                from: &from,
+                to: None,
+                value_bytes_max: usize::MAX,
+            };
             let scanned = self.overlay.scan(names, limit)?;
             looked_at += scanned.entries.len();
             for (stored, value) in &scanned.entries {
@@ -206,7 +210,7 @@ impl StoreShared {
         let mut walk = HashWalk { records: Vec::new(), damaged: Vec::new(), next: None };
         let mut is_last = false;
         loop {
-            let range = Range {
+            let range = ScanRange {
                 space: Space::Records,
                 from: &start,
                 to: Some(&end),
@@ -243,12 +247,12 @@ impl StoreShared {
 }
 
 impl Keys for StoreShared {
-    fn live_place(&self, witness: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
-        let epoch = self.partition(witness.partition).epoch();
-        let name = witness.at(|at| name_key(at.key, at.partition, epoch));
+    fn live_place(&self, known_key: &KnownKey) -> Result<Option<DataLocation>, StoreError> {
+        let epoch = self.partition(known_key.partition).epoch();
+        let name = known_key.at(|at| name_key(at.key, at.partition, epoch));
         let Some(stored) = self.overlay.get(Space::Names, &name)? else { return Ok(None) };
         let (_, meta) = self.named(&name, &stored)?;
-        Ok((!self.is_expired(&meta)).then_some(witness.place))
+        Ok((!self.is_expired(&meta)).then_some(known_key.place))
     }
 
     fn live_keys(
@@ -264,8 +268,12 @@ impl Keys for StoreShared {
         let mut found = Vec::new();
         let mut look = FIRST_LOOK;
         while found.len() < limit {
-            let names =
-                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let names = ScanRange {
+                space: Space::Names,
+                from: &from,
+                to: None,
+                value_bytes_max: usize::MAX,
+            };
             let scanned = self.overlay.scan(names, look)?;
             let mut first = None;
             for (stored, value) in &scanned.entries {

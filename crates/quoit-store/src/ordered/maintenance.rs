@@ -6,7 +6,7 @@ use super::keys::{
     Epoch, RecordKey, SideKey, all_dropped, expiries_until, expiry_key, index_key, name_key,
     records_end, records_from, unread_of,
 };
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::point::{FoundRecord, RecordPart};
 use super::store::StoreShared;
 use super::tallies::SpaceWrites;
@@ -62,9 +62,9 @@ impl Worker for MaintenanceWorker {
 }
 
 /// The worker that frees unused parts of the store.
-pub(super) struct Release(pub(super) Arc<StoreShared>);
+pub(super) struct ReleaseWorker(pub(super) Arc<StoreShared>);
 
-impl Worker for Release {
+impl Worker for ReleaseWorker {
     fn step(&self, _: &dyn Pace) -> NextStep {
         self.0.overlay.backend.release().map_or(NextStep::Done, NextStep::AfterUs)
     }
@@ -76,8 +76,12 @@ impl StoreShared {
     fn remove_expired(&self) -> Result<bool, StoreError> {
         let now_secs = u32::try_from(self.clock.unix_secs()).unwrap_or(u32::MAX);
         let (from, to) = expiries_until(now_secs);
-        let range =
-            Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: usize::MAX };
+        let range = ScanRange {
+            space: Space::Side,
+            from: &from,
+            to: Some(&to),
+            value_bytes_max: usize::MAX,
+        };
         let scanned = self.overlay.scan(range, STEP_COUNT)?;
         for (key, _) in &scanned.entries {
             if let Some(SideKey::Expiry { expires_at_secs, record_key }) = SideKey::read(key) {
@@ -116,8 +120,12 @@ impl StoreShared {
         // If writes are refused, there is no point in searching.
         self.committer.check()?;
         let (from, to) = all_dropped();
-        let range =
-            Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: usize::MAX };
+        let range = ScanRange {
+            space: Space::Side,
+            from: &from,
+            to: Some(&to),
+            value_bytes_max: usize::MAX,
+        };
         let scanned = self.overlay.scan(range, STEP_COUNT)?;
         let Some((mark, _)) = scanned.entries.first() else { return Ok(scanned.next.is_some()) };
         if let Some(SideKey::Dropped { partition, epoch }) = SideKey::read(mark) {
@@ -136,7 +144,7 @@ impl StoreShared {
         let _changing = self.begin_change(partition, IoMode::Wait)?;
         let from = records_from(partition, epoch, Identity(0));
         let end = records_end(partition, epoch);
-        let range = Range {
+        let range = ScanRange {
             space: Space::Records,
             from: &from,
             to: Some(&end),
@@ -182,7 +190,8 @@ impl StoreShared {
         stored: &mut SpaceWrites,
     ) -> Result<bool, StoreError> {
         let (from, to) = unread_of(partition, epoch);
-        let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+        let range =
+            ScanRange { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
         let scanned = self.overlay.scan(range, STEP_COUNT)?;
         stored.extend(scanned.entries.into_iter().map(|(mark, _)| (Space::Side, mark, None)));
         Ok(scanned.next.is_none())

@@ -16,8 +16,8 @@
 //! - `store`: state that the parts share; `point`, `change`, `list`, `visit`, `compare`, `verify`:
 //!   requests.
 //! - `salvage`: reading files that cannot be opened any more.
-//! - `commit`, `upkeep`: the workers; `rebuild`: recovery after a loss; `agree`: comparison of names and
-//!   index entries with records.
+//! - `commit`, `maintenance`: the workers; `rebuild`: recovery after a loss; `derived_data`: comparison of
+//!   names and index entries with records.
 //! - `engine`: the trait, opening and closing.
 //!
 //! Lock order: changes of a partition (one, or several by ascending partition), counts of a partition,
@@ -58,10 +58,10 @@ mod verify;
 mod visit;
 
 pub(crate) use backend::{OrderedStore, Space, StoreStatistics, VisitFn};
-pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
+pub use engine::{MAINTENANCE_WORKER, OrderedEngine, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;
-pub(crate) use overlay::{Overlay, PendingWrites, Range};
+pub(crate) use overlay::{Overlay, PendingWrites, ScanRange};
 pub use salvage::{RecordFate, SalvageEvent, Salvaged, UnreadableRange, salvage};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;

@@ -4,7 +4,7 @@ use super::backend::{OrderedStore, Space};
 use super::cache::RecordCache;
 use super::commit::StoreCommitter;
 use super::keys::{Epoch, SideKey, epoch_key, mark_key};
-use super::overlay::{Overlay, PendingWrites, Range};
+use super::overlay::{Overlay, PendingWrites, ScanRange};
 use super::settings::OrderedSettings;
 use super::store::{PartitionState, StoreShared};
 use super::tallies::Tallies;
@@ -123,7 +123,7 @@ impl StoreShared {
             committer: StoreCommitter::default(),
             buckets: BucketList::default(),
             verified_to: Default::default(),
-            upkeep: OnceLock::new(),
+            maintenance: OnceLock::new(),
             identity: Arc::new(StoreIdentity::new(meta)),
             corrupt_records: Default::default(),
             found_damage: FoundDamage::default(),
@@ -138,7 +138,7 @@ impl StoreShared {
             meta.write(fits)?;
         }
         let key_counts = store.partitions.iter();
-        let key_count = key_counts.map(|state| state.tallies.read().sums().key_count()).sum();
+        let key_count = key_counts.map(|state| state.tallies.read().summary().key_count()).sum();
         let meta = store.identity.file().meta().clone();
         let Meta { store_id, incarnation, .. } = meta;
         let report = OrderedReport { created, clean, loss, store_id, incarnation, key_count };
@@ -231,7 +231,7 @@ pub(super) fn write_mark(overlay: &Overlay, last: u64) -> Result<u64, StoreError
 }
 
 /// The stored states of partitions.
-struct Restored {
+struct RestoredPartitions {
     partitions: Vec<(Tallies, Epoch)>,
     /// True if a part of the counts could not be read.
     is_damaged: bool,
@@ -242,18 +242,18 @@ struct Restored {
 /// # Errors
 ///
 /// If the disk fails, or the epoch of a partition cannot be read.
-fn restore(overlay: &Overlay, ring_size: RingSize) -> Result<Restored, StoreError> {
+fn restore(overlay: &Overlay, ring_size: RingSize) -> Result<RestoredPartitions, StoreError> {
     let new = || {
         let tallies = |number| Tallies::new(Partition(number), ring_size);
         (0..ring_size.get()).map(|number| (tallies(number), Epoch::default())).collect()
     };
-    let mut restored = Restored { partitions: new(), is_damaged: false };
+    let mut restored = RestoredPartitions { partitions: new(), is_damaged: false };
     match SideKey::all_but_expiries().iter().try_for_each(|range| restored.take(overlay, range)) {
         Err(StoreError::Corrupt { .. }) => {}
         taken => return taken.map(|()| restored),
     }
     // The location of the damage is unknown. Reading partition by partition recovers most counts.
-    let mut restored = Restored { partitions: new(), is_damaged: true };
+    let mut restored = RestoredPartitions { partitions: new(), is_damaged: true };
     for number in 0..ring_size.get() {
         let partition = Partition(number);
         let key = epoch_key(partition);
@@ -272,7 +272,7 @@ fn restore(overlay: &Overlay, ring_size: RingSize) -> Result<Restored, StoreErro
     Ok(restored)
 }
 
-impl Restored {
+impl RestoredPartitions {
     fn take(
         &mut self,
         overlay: &Overlay,
@@ -280,7 +280,7 @@ impl Restored {
     ) -> Result<(), StoreError> {
         let mut next = Some(from.clone());
         while let Some(from) = next {
-            let range = Range {
+            let range = ScanRange {
                 space: Space::Side,
                 from: &from,
                 to: to.as_deref(),

@@ -88,7 +88,7 @@ impl PendingWrites {
 
 /// The batches in memory.
 #[derive(Default)]
-struct Pending {
+struct PendingBatches {
     /// The batch that takes new writes.
     young: PendingWrites,
     /// The batch that is being applied to the store.
@@ -101,7 +101,7 @@ struct Pending {
 /// The ordered store together with the writes that are not in it yet. Reads see both as one.
 pub(crate) struct Overlay {
     pub(crate) backend: Box<dyn OrderedStore>,
-    pending: RwLock<Pending>,
+    pending: RwLock<PendingBatches>,
 }
 
 /// A part of a scan.
@@ -114,7 +114,7 @@ pub(crate) struct ScanPage {
 
 /// The entries that a scan returns.
 #[derive(Clone, Copy)]
-pub(crate) struct Range<'r> {
+pub(crate) struct ScanRange<'r> {
     pub(crate) space: Space,
     pub(crate) from: &'r [u8],
     /// End of the range, exclusive.
@@ -232,7 +232,7 @@ impl Overlay {
     }
 
     /// About the first `limit` entries of a range. May wait for the disk.
-    pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<ScanPage, StoreError> {
+    pub(crate) fn scan(&self, range: ScanRange<'_>, limit: usize) -> Result<ScanPage, StoreError> {
         let limit = limit.max(1);
         // The batches are read first: a write that is applied meanwhile is in the store by then.
         let (waiting, mut last) = self.waiting_from(range, limit);
@@ -273,7 +273,7 @@ impl Overlay {
     /// The waiting writes at the beginning of a range; and, if there may be more of them, the key up to
     /// which they are complete.
     #[expect(clippy::indexing_slicing, reason = "there is one for each space")]
-    fn waiting_from(&self, range: Range<'_>, limit: usize) -> (OverlayEntries, Option<Bytes>) {
+    fn waiting_from(&self, range: ScanRange<'_>, limit: usize) -> (OverlayEntries, Option<Bytes>) {
         let pending = self.pending.read();
         let mut merged = OverlayEntries::new();
         let mut last: Option<Bytes> = None;

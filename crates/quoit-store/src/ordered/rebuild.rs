@@ -8,7 +8,7 @@
 
 use super::backend::Space;
 use super::keys::{RecordKey, records_end};
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::store::StoreShared;
 use super::tallies::{SpaceWrites, Tallies};
 use super::value::{HEAD_BYTES, ValueHead};
@@ -65,7 +65,7 @@ impl StoreShared {
         let mut made_count = 0;
         let mut from = Some(Bytes::from(self.place_of(partition, Identity(0))));
         while let Some(start) = from {
-            let range = Range {
+            let range = ScanRange {
                 space: Space::Records,
                 from: &start,
                 to: Some(&end),
@@ -123,7 +123,7 @@ impl StoreShared {
         let mut removed_count = 0;
         let mut from = Some(Bytes::new());
         while let Some(start) = from {
-            let range = Range { space, from: &start, to: None, value_bytes_max: 0 };
+            let range = ScanRange { space, from: &start, to: None, value_bytes_max: 0 };
             let scanned = match self.overlay.scan(range, READ_COUNT) {
                 // Reads of that part will fail.
                 Err(error @ StoreError::Corrupt { .. }) => {

@@ -61,7 +61,7 @@ pub(super) struct StoreShared {
     pub(super) buckets: BucketList,
     /// Key that verification has reached among names or index entries.
     pub(super) verified_to: Mutex<Bytes>,
-    pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
+    pub(super) maintenance: OnceLock<Arc<dyn WorkerHandle>>,
     pub(super) identity: Arc<StoreIdentity>,
     pub(super) corrupt_records: AtomicU64,
     pub(super) found_damage: FoundDamage,

@@ -108,7 +108,7 @@ pub(super) type SpaceWrites = Vec<(Space, Bytes, Option<Bytes>)>;
 pub(super) struct Tallies {
     partition: Partition,
     bucket_bits: u32,
-    sums: PartitionSummary,
+    summary: PartitionSummary,
     buckets: BTreeMap<u16, Bucket>,
 }
 
@@ -116,11 +116,16 @@ impl Tallies {
     pub(super) fn new(partition: Partition, ring_size: RingSize) -> Self {
         let bucket_bits = NODE_BUCKET_BITS - u32::from(ring_size.get()).ilog2();
         let bucket_bits = bucket_bits.min(BUCKET_BITS_MAX);
-        Self { partition, bucket_bits, sums: PartitionSummary::default(), buckets: BTreeMap::new() }
+        Self {
+            partition,
+            bucket_bits,
+            summary: PartitionSummary::default(),
+            buckets: BTreeMap::new(),
+        }
     }
 
-    pub(super) fn sums(&self) -> &PartitionSummary {
-        &self.sums
+    pub(super) fn summary(&self) -> &PartitionSummary {
+        &self.summary
     }
 
     /// The first and the last tag of each bucket, and the bucket, in order.
@@ -143,7 +148,7 @@ impl Tallies {
     pub(super) fn restore_bucket(&mut self, number: u16, bytes: &[u8]) -> bool {
         let Some(bucket) = Bucket::read(bytes) else { return false };
         let counts = [bucket.entry_count, bucket.piece_count, bucket.tombstone_count];
-        self.sums.restore(counts.map(u64::from), &bucket.digests);
+        self.summary.restore(counts.map(u64::from), &bucket.digests);
         self.buckets.insert(number, bucket);
         true
     }
@@ -151,7 +156,7 @@ impl Tallies {
     /// Restores a stored digest of an hour. Returns false if it cannot be decoded.
     pub(super) fn restore_hour(&mut self, hour: u32, class: u8, bytes: &[u8]) -> bool {
         let Ok(bits) = bytes.try_into().map(u64::from_be_bytes) else { return false };
-        self.sums.restore_hour((hour, class), bits);
+        self.summary.restore_hour((hour, class), bits);
         true
     }
 
@@ -160,7 +165,7 @@ impl Tallies {
         let share = share_of(identity, meta);
         let number = self.bucket_number(identity);
         self.buckets.entry(number).or_default().count(&share, u32::saturating_add);
-        self.sums.add(&share);
+        self.summary.add(&share);
     }
 
     /// Replaces other tallies of the partition, and adds what has to be stored to `writes`. `are_known` is
@@ -172,7 +177,7 @@ impl Tallies {
         for (number, bucket) in &self.buckets {
             writes.push((Space::Side, tally_key(self.partition, *number), Some(bucket.encode())));
         }
-        for ((hour, class), bits) in self.sums.hours() {
+        for ((hour, class), bits) in self.summary.hours() {
             let stored = Bytes::copy_from_slice(&bits.to_be_bytes());
             writes.push((Space::Side, hour_key(self.partition, hour, class), Some(stored)));
         }
@@ -193,12 +198,12 @@ impl Tallies {
         if let Some(share) = change.before.map(|meta| share_of(change.identity, &meta)) {
             // After damage a bucket may have lower counts than it should.
             bucket.count(&share, u32::saturating_sub);
-            self.sums.subtract(&share);
+            self.summary.subtract(&share);
             hours.extend(share.hour.map(|hour| (hour, share.class)));
         }
         if let Some(share) = change.after.map(|meta| share_of(change.identity, &meta)) {
             bucket.count(&share, u32::saturating_add);
-            self.sums.add(&share);
+            self.summary.add(&share);
             hours.extend(share.hour.map(|hour| (hour, share.class)));
         }
         let is_empty = *bucket == Bucket::default();
@@ -208,7 +213,7 @@ impl Tallies {
             self.buckets.remove(&number);
         }
         for (hour, class) in hours {
-            let bits = self.sums.of_hour((hour, class));
+            let bits = self.summary.of_hour((hour, class));
             let stored = bits.map(|bits| Bytes::copy_from_slice(&bits.to_be_bytes()));
             writes.push((Space::Side, hour_key(self.partition, hour, class), stored));
         }
@@ -219,7 +224,7 @@ impl Tallies {
         for number in std::mem::take(&mut self.buckets).into_keys() {
             writes.push((Space::Side, tally_key(self.partition, number), None));
         }
-        for (hour, class) in std::mem::take(&mut self.sums).into_hours() {
+        for (hour, class) in std::mem::take(&mut self.summary).into_hours() {
             writes.push((Space::Side, hour_key(self.partition, hour, class), None));
         }
     }
@@ -286,8 +291,8 @@ mod tests {
                 };
                 prop_assert!(is_read);
             }
-            prop_assert_eq!(&again.sums, &tallies.sums);
-            prop_assert_eq!(again.sums.entry_count, records.len() as u64);
+            prop_assert_eq!(&again.summary, &tallies.summary);
+            prop_assert_eq!(again.summary.entry_count, records.len() as u64);
             let mut writes = SpaceWrites::new();
             tallies.clear(&mut writes);
             prop_assert_eq!(writes.len(), stored.len());
@@ -302,9 +307,9 @@ mod tests {
         for meta in [tombstone, tombstone, RecordMeta::PIECE] {
             let change = RecordChange { identity: Identity(1), before: Some(meta), after: None };
             tallies.count(&change, &mut SpaceWrites::new());
-            let sums = tallies.sums();
-            assert_eq!((sums.key_count(), sums.tombstone_count), (0, 0), "{meta:?}");
+            let summary = tallies.summary();
+            assert_eq!((summary.key_count(), summary.tombstone_count), (0, 0), "{meta:?}");
         }
-        assert_eq!(tallies.sums().entry_count, 0);
+        assert_eq!(tallies.summary().entry_count, 0);
     }
 }

@@ -3,7 +3,7 @@
 use super::backend::Space;
 use super::derived_data::LOOK_BYTES;
 use super::keys::{RecordKey, records_end};
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::{DataLocation, RecordAt, Verified};
@@ -95,7 +95,7 @@ impl StoreShared {
     ) -> Result<Option<Identity>, StoreError> {
         let end = records_end(partition, self.partition(partition).epoch());
         let start = self.place_of(partition, from);
-        let range = Range {
+        let range = ScanRange {
             space: Space::Records,
             from: &start,
             to: Some(&end),

@@ -7,7 +7,7 @@
 
 use super::backend::Space;
 use super::keys::{names_after, names_from};
-use super::overlay::Range;
+use super::overlay::ScanRange;
 use super::point::FoundRecord;
 use super::store::StoreShared;
 use super::value::{HEAD_BYTES, ValueHead};
@@ -174,8 +174,12 @@ impl StoreShared {
         let mut names = WantedNames { wanted: Vec::new(), looked_at_count: 0, next: None };
         let mut last: Option<Bytes> = None;
         loop {
-            let stored =
-                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let stored = ScanRange {
+                space: Space::Names,
+                from: &from,
+                to: None,
+                value_bytes_max: usize::MAX,
+            };
             let scanned = self.overlay.scan(stored, count.min(NAMES_AT_ONCE))?;
             names.looked_at_count += scanned.entries.len();
             for (stored, value) in &scanned.entries {

@@ -26,11 +26,11 @@ fn without_index_entries_there_is_no_file_of_them() {
 }
 
 /// Damage that is done to the file of secondary indexes while the store is closed.
-type Harm = fn(&Faulty);
+type IndexDamage = fn(&Faulty);
 
 #[test]
 fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
-    let harms: [Harm; 4] = [
+    let harms: [IndexDamage; 4] = [
         |store| store.disk.delete("SECONDARY"),
         |store| store.disk.put("SECONDARY", vec![0x5a; 9_000]),
         |store| store.disk.put("SECONDARY", Vec::new()),

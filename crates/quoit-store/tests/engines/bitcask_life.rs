@@ -70,9 +70,9 @@ fn relaxed_writes_are_durable_at_once() {
 
 /// Collects the progress reports of openings.
 #[derive(Debug)]
-struct Heard(Mutex<Vec<(u64, u64)>>);
+struct RecordedProgress(Mutex<Vec<(u64, u64)>>);
 
-impl OpeningWatch for Heard {
+impl OpeningWatch for RecordedProgress {
     fn log_read(&self, done_bytes: u64, total_bytes: u64) {
         self.0.lock().unwrap().push((done_bytes, total_bytes));
     }
@@ -84,15 +84,15 @@ impl OpeningWatch for Heard {
 
 #[test]
 fn an_opening_tells_how_much_of_the_log_it_has_read() {
-    static HEARD: Heard = Heard(Mutex::new(Vec::new()));
+    static PROGRESS: RecordedProgress = RecordedProgress(Mutex::new(Vec::new()));
     let mut store = Faulty::new(8 * PROGRESS_BYTES);
     for number in 0..300 {
         put(store.engine(), &format!("{number}"), &[7; 64 << 10]);
     }
     store.kill();
-    store.settings.watch = &HEARD;
+    store.settings.watch = &PROGRESS;
     store.open().unwrap();
-    let heard = HEARD.0.lock().unwrap();
+    let heard = PROGRESS.0.lock().unwrap();
     let log_bytes = heard[0].1;
     assert!(log_bytes > 300 << 16, "{log_bytes}");
     assert!(heard.iter().all(|(_, total_bytes)| *total_bytes == log_bytes));

@@ -9,7 +9,7 @@ use quoit_store::engine::{
     VisitedRecord,
 };
 
-/// Mends a damaged record when the walk shows another one, and lets it expire at the same time.
+/// Repairs a damaged record when the walk shows another one, and lets it expire at the same time.
 struct RepairingVisitor<'s> {
     store: &'s Faulty,
     repair: &'s dyn Fn(),

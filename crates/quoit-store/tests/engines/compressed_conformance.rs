@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum EngineChoice {
     Bitcask,
     Innostore,
     Leveldb,
@@ -33,7 +33,7 @@ impl CompressionChoice for Changing {
 }
 
 struct Compressed {
-    which: Which,
+    which: EngineChoice,
     disk: FaultyDisk,
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -43,9 +43,9 @@ struct Compressed {
 }
 
 impl Compressed {
-    fn new(which: Which) -> Self {
+    fn new(which: EngineChoice) -> Self {
         let disk = FaultyDisk::new(1);
-        if which == Which::Bitcask {
+        if which == EngineChoice::Bitcask {
             disk.set_faults(|faults| faults.would_block_one_in = 3);
         }
         let mut made = Self {
@@ -67,7 +67,7 @@ impl Compressed {
         let ordered = OrderedSettings { ring_size: ring_size(), ..OrderedSettings::new(1) };
         let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
         let engine: Arc<dyn Engine> = match self.which {
-            Which::Bitcask => {
+            EngineChoice::Bitcask => {
                 let settings = BitcaskSettings {
                     ring_size: ring_size(),
                     max_file_size_bytes: 2_000,
@@ -82,22 +82,22 @@ impl Compressed {
                 let disk = Arc::new(self.disk.clone());
                 Arc::new(BitcaskEngine::open(disk, clock, execution, settings).unwrap().0)
             }
-            Which::Innostore => {
+            EngineChoice::Innostore => {
                 let disk: Arc<dyn quoit_seam::Disk> = Arc::new(self.disk.clone());
                 let of_tree = TreeSettings { cache_bytes: 1 << 20, ..Default::default() };
                 let opened =
                     OrderedEngine::open_innostore(&disk, clock, execution, ordered, of_tree);
                 Arc::new(opened.unwrap().0)
             }
-            Which::Leveldb => {
+            EngineChoice::Leveldb => {
                 let opened = OrderedEngine::open_leveldb(path, clock, execution, ordered, of_trees);
                 Arc::new(opened.unwrap().0)
             }
-            Which::Leveled => {
+            EngineChoice::Leveled => {
                 let opened = OrderedEngine::open_leveled(path, clock, execution, ordered, of_trees);
                 Arc::new(opened.unwrap().0)
             }
-            Which::Memory => {
+            EngineChoice::Memory => {
                 Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size(), clock))
             }
         };
@@ -116,13 +116,13 @@ impl Subject for Compressed {
     }
 
     fn rebuild_indexes(&self) {
-        if self.which == Which::Bitcask {
+        if self.which == EngineChoice::Bitcask {
             while self.execution.step(SNAPSHOT_WORKER) == Some(NextStep::Again) {}
         }
     }
 
     fn restart(&mut self) {
-        if self.which == Which::Memory {
+        if self.which == EngineChoice::Memory {
             return;
         }
         self.engine.take().unwrap().close().unwrap();
@@ -137,7 +137,7 @@ impl Subject for Compressed {
     }
 }
 
-fn check(which: Which, cases: u32) {
+fn check(which: EngineChoice, cases: u32) {
     for identities in [Identities::Hashed, Identities::Shared] {
         conformance::behaves_like_the_model(cases, identities, || Compressed::new(which));
     }
@@ -145,49 +145,49 @@ fn check(which: Which, cases: u32) {
 
 #[test]
 fn bitcask_behaves_like_the_model_behind_compression() {
-    check(Which::Bitcask, 100);
+    check(EngineChoice::Bitcask, 100);
 }
 
 #[test]
 fn innostore_behaves_like_the_model_behind_compression() {
-    check(Which::Innostore, 30);
+    check(EngineChoice::Innostore, 30);
 }
 
 #[test]
 fn leveldb_behaves_like_the_model_behind_compression() {
-    check(Which::Leveldb, 6);
+    check(EngineChoice::Leveldb, 6);
 }
 
 #[test]
 fn leveled_behaves_like_the_model_behind_compression() {
-    check(Which::Leveled, 6);
+    check(EngineChoice::Leveled, 6);
 }
 
 #[test]
 fn the_memory_engine_behaves_like_the_model_behind_compression() {
-    check(Which::Memory, 100);
+    check(EngineChoice::Memory, 100);
 }
 
 #[test]
 fn writes_of_index_entries_are_counted() {
-    conformance::writes_of_entries_are_counted(&mut Compressed::new(Which::Memory));
+    conformance::writes_of_entries_are_counted(&mut Compressed::new(EngineChoice::Memory));
 }
 
 #[test]
 fn concurrent_updates_are_not_lost() {
-    conformance::concurrent_updates_are_not_lost(&Compressed::new(Which::Memory));
+    conformance::concurrent_updates_are_not_lost(&Compressed::new(EngineChoice::Memory));
 }
 
 #[test]
 fn buckets_of_one_key_are_listed_beside_others() {
-    for which in [Which::Bitcask, Which::Leveled] {
+    for which in [EngineChoice::Bitcask, EngineChoice::Leveled] {
         conformance::buckets_of_one_key_are_listed_beside_others(&Compressed::new(which));
     }
 }
 
 #[test]
 fn folds_beside_writes_are_right() {
-    for which in [Which::Bitcask, Which::Memory, Which::Innostore] {
+    for which in [EngineChoice::Bitcask, EngineChoice::Memory, EngineChoice::Innostore] {
         conformance::folds_beside_writes_are_right(&mut Compressed::new(which));
     }
 }

@@ -165,7 +165,7 @@ fn check_pages(engine: &dyn Engine) {
     }
 }
 
-fn what(from: &str, to: &str) -> StartedConversion {
+fn started(from: &str, to: &str) -> StartedConversion {
     StartedConversion {
         from: from.to_owned(),
         to: to.to_owned(),
@@ -193,7 +193,7 @@ fn run(
     let old = open(from, base);
     let mut conversion = match Conversion::resume(base, ring_size)? {
         Some(resumed) => resumed,
-        None => Conversion::begin(base, ring_size, what(from, to))?,
+        None => Conversion::begin(base, ring_size, started(from, to))?,
     };
     let new = try_open(to, &conversion.new_path())?;
     let mut page_count = 0;
@@ -232,7 +232,7 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         // Three runs are killed, each one later than the last.
         for kill_at in [1, 12, 20] {
             assert!(!run(base, from, to, &NOTES, |count| count == kill_at).unwrap());
-            assert_eq!(started_conversion(base).unwrap(), Some(what(from, to)));
+            assert_eq!(started_conversion(base).unwrap(), Some(started(from, to)));
         }
         // The old engine's counters rise after the new directory was created with the earlier ones.
         let opened = open(from, base);

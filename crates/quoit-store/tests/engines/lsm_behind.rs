@@ -20,17 +20,17 @@ const TABLE_COUNT: u8 = 24;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Execution that runs no worker at all.
-struct Nobody;
+struct NoWorkers;
 
-impl Execution for Nobody {
+impl Execution for NoWorkers {
     fn start(&self, _: &'static str, _: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
-        Arc::new(Idle)
+        Arc::new(IdleHandle)
     }
 }
 
-struct Idle;
+struct IdleHandle;
 
-impl WorkerHandle for Idle {
+impl WorkerHandle for IdleHandle {
     fn wake(&self) {}
     fn stop(&self) {}
 }
@@ -83,7 +83,7 @@ fn closing_keeps_what_was_written_to_a_store_that_is_behind() {
     for engine in ["leveldb", "leveled"] {
         let directory = tempfile::tempdir().unwrap();
         behind(directory.path());
-        let opened = open(engine, directory.path(), &Nobody);
+        let opened = open(engine, directory.path(), &NoWorkers);
         try_put(&opened, "k", b"v", RecordMeta::default()).unwrap();
         assert!(matches!(opened.sync(), Err(StoreError::Overloaded)));
         opened.close().unwrap();

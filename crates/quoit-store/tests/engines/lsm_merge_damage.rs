@@ -49,7 +49,7 @@ fn failure_of(engine: &dyn Engine) -> WriteFailure {
     while began.elapsed() < PATIENCE {
         match engine.stats().write_failure {
             Some(failure) if failure.is_damage => return failure,
-            // The upkeep worker is locating the damaged file.
+            // The maintenance worker is locating the damaged file.
             Some(_) => std::thread::yield_now(),
             None => {
                 number += 1;

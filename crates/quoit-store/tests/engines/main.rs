@@ -19,7 +19,7 @@ mod conformance;
 mod convert;
 mod emptied_store;
 mod engine_kills;
-mod half_made;
+mod interrupted_creation;
 mod lost_files;
 mod lsm_behind;
 mod lsm_merge_damage;

@@ -5,19 +5,19 @@ use crate::conformance::{Identities, START_SECS, Subject, ring_size};
 use quoit_seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use quoit_store::engine::{Engine, Maintenance};
 use quoit_store::ordered::{
-    LsmSettings, OrderedEngine, OrderedSettings, TreeSettings, UPKEEP_WORKER, WRITE_WORKER,
+    LsmSettings, MAINTENANCE_WORKER, OrderedEngine, OrderedSettings, TreeSettings, WRITE_WORKER,
 };
 use std::sync::Arc;
 
 #[derive(Clone, Copy)]
-enum Which {
+enum OrderedChoice {
     Leveldb,
     Leveled,
     Innostore,
 }
 
 struct Ordered {
-    which: Which,
+    which: OrderedChoice,
     disk: Arc<dyn Disk>,
     clock: Arc<ManualClock>,
     execution: ManualExecution,
@@ -30,18 +30,18 @@ struct Ordered {
 }
 
 impl Ordered {
-    fn new(which: Which) -> Self {
+    fn new(which: OrderedChoice) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self::on(which, Arc::new(FaultyDisk::new(1)), directory)
     }
 
-    fn on_disk(which: Which) -> Self {
+    fn on_disk(which: OrderedChoice) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let disk = RealDisk::open(directory.path()).unwrap();
         Self::on(which, Arc::new(disk), directory)
     }
 
-    fn on(which: Which, disk: Arc<dyn Disk>, directory: tempfile::TempDir) -> Self {
+    fn on(which: OrderedChoice, disk: Arc<dyn Disk>, directory: tempfile::TempDir) -> Self {
         let mut made = Self {
             which,
             disk,
@@ -69,13 +69,13 @@ impl Ordered {
         let clock = Arc::clone(&self.clock);
         let (path, execution) = (self.directory.path(), &self.execution);
         let opened = match self.which {
-            Which::Leveldb => {
+            OrderedChoice::Leveldb => {
                 OrderedEngine::open_leveldb(path, clock, execution, settings, of_trees)
             }
-            Which::Leveled => {
+            OrderedChoice::Leveled => {
                 OrderedEngine::open_leveled(path, clock, execution, settings, of_trees)
             }
-            Which::Innostore => {
+            OrderedChoice::Innostore => {
                 let of_tree = TreeSettings { cache_bytes: 1 << 20, ..Default::default() };
                 OrderedEngine::open_innostore(&self.disk, clock, execution, settings, of_tree)
             }
@@ -107,71 +107,71 @@ impl Subject for Ordered {
     }
 
     fn maintain(&mut self) {
-        self.execution.step(UPKEEP_WORKER);
+        self.execution.step(MAINTENANCE_WORKER);
         self.execution.step(WRITE_WORKER);
     }
 }
 
 #[test]
 fn innostore_behaves_like_the_model() {
-    let make = || Ordered::new(Which::Innostore);
+    let make = || Ordered::new(OrderedChoice::Innostore);
     conformance::behaves_like_the_model(60, Identities::Hashed, make);
 }
 
 #[test]
 fn innostore_behaves_like_the_model_where_hashes_collide() {
-    let make = || Ordered::new(Which::Innostore);
+    let make = || Ordered::new(OrderedChoice::Innostore);
     conformance::behaves_like_the_model(60, Identities::Shared, make);
 }
 
 #[test]
 fn leveldb_behaves_like_the_model() {
-    let make = || Ordered::new(Which::Leveldb);
+    let make = || Ordered::new(OrderedChoice::Leveldb);
     conformance::behaves_like_the_model(12, Identities::Hashed, make);
 }
 
 #[test]
 fn leveldb_behaves_like_the_model_where_hashes_collide() {
-    let make = || Ordered::new(Which::Leveldb);
+    let make = || Ordered::new(OrderedChoice::Leveldb);
     conformance::behaves_like_the_model(12, Identities::Shared, make);
 }
 
 #[test]
 fn leveled_behaves_like_the_model() {
-    let make = || Ordered::new(Which::Leveled);
+    let make = || Ordered::new(OrderedChoice::Leveled);
     conformance::behaves_like_the_model(12, Identities::Hashed, make);
 }
 
 #[test]
 fn leveled_behaves_like_the_model_where_hashes_collide() {
-    let make = || Ordered::new(Which::Leveled);
+    let make = || Ordered::new(OrderedChoice::Leveled);
     conformance::behaves_like_the_model(12, Identities::Shared, make);
 }
 
 #[test]
 fn writes_of_index_entries_are_counted() {
-    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+    for which in [OrderedChoice::Leveldb, OrderedChoice::Leveled, OrderedChoice::Innostore] {
         conformance::writes_of_entries_are_counted(&mut Ordered::on_disk(which));
     }
 }
 
 #[test]
 fn concurrent_updates_are_not_lost() {
-    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+    for which in [OrderedChoice::Leveldb, OrderedChoice::Leveled, OrderedChoice::Innostore] {
         conformance::concurrent_updates_are_not_lost(&Ordered::on_disk(which));
     }
 }
 
 #[test]
 fn buckets_of_one_key_are_listed_beside_others() {
-    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+    for which in [OrderedChoice::Leveldb, OrderedChoice::Leveled, OrderedChoice::Innostore] {
         conformance::buckets_of_one_key_are_listed_beside_others(&Ordered::on_disk(which));
     }
 }
 
 #[test]
 fn folds_beside_writes_are_right() {
-    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+    for which in [OrderedChoice::Leveldb, OrderedChoice::Leveled, OrderedChoice::Innostore] {
         conformance::folds_beside_writes_are_right(&mut Ordered::on_disk(which));
     }
 }

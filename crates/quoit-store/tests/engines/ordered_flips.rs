@@ -45,13 +45,13 @@ fn open(engine: &str, directory: &Path) -> Result<(OrderedEngine, OrderedReport)
 type Versions = Vec<(u64, Option<Vec<u8>>)>;
 
 /// A store, and all versions of each key that were written to it.
-struct Made {
+struct VersionedStore {
     directory: TempDir,
     versions: BTreeMap<String, Versions>,
 }
 
 /// Creates a store with `sync_count` syncs, each after up to three writes.
-fn make(engine: &str, sync_count: u64, closes: bool) -> Made {
+fn make(engine: &str, sync_count: u64, closes: bool) -> VersionedStore {
     let directory = tempfile::tempdir().unwrap();
     // The journal of the second opening has no zeros at its end.
     open(engine, directory.path()).unwrap().0.close().unwrap();
@@ -83,7 +83,7 @@ fn make(engine: &str, sync_count: u64, closes: bool) -> Made {
     if closes {
         opened.close().unwrap();
     }
-    Made { directory, versions }
+    VersionedStore { directory, versions }
 }
 
 /// Writes a record. Its kind says if it has index entries, expires, or neither.
@@ -127,7 +127,7 @@ fn flip(path: &Path, seed: u64) -> String {
 }
 
 /// Results of reading a damaged store.
-struct Seen {
+struct ReadResults {
     /// Numbers of the syncs of which a version is missing.
     lost: BTreeSet<u64>,
     /// Records that can't be read.
@@ -138,8 +138,8 @@ struct Seen {
 
 /// Reads everything. Checks that all values were written, and that listings and queries agree with the
 /// records.
-fn check(opened: &OrderedEngine, made: &Made, flipped: &str) -> Seen {
-    let mut seen = Seen { lost: BTreeSet::new(), damaged: BTreeSet::new(), error_count: 0 };
+fn check(opened: &OrderedEngine, made: &VersionedStore, flipped: &str) -> ReadResults {
+    let mut seen = ReadResults { lost: BTreeSet::new(), damaged: BTreeSet::new(), error_count: 0 };
     let (mut there, mut entries) = (BTreeSet::new(), BTreeSet::new());
     for (key, versions) in &made.versions {
         let found = match get(opened, key) {

@@ -1,5 +1,5 @@
-//! Upkeep of the engines on ordered stores removes expired records and dropped partitions, however slow the
-//! disk is.
+//! Maintenance of the engines on ordered stores removes expired records and dropped partitions, however slow
+//! the disk is.
 
 use crate::support::indexes::{query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
@@ -8,7 +8,7 @@ use quoit_model::hash::{Partition, RingSize};
 use quoit_seam::{ManualClock, ManualExecution, NextStep};
 use quoit_store::engine::{Maintenance, RecordMeta};
 use quoit_store::ordered::{
-    LsmSettings, OrderedEngine, OrderedSettings, UPKEEP_WORKER, WRITE_WORKER,
+    LsmSettings, MAINTENANCE_WORKER, OrderedEngine, OrderedSettings, WRITE_WORKER,
 };
 use std::sync::Arc;
 
@@ -45,11 +45,11 @@ impl World {
     }
 }
 
-/// Runs upkeep until it reports that there is nothing more to do for now. Only every third step is followed
-/// by a commit of the removals.
+/// Runs maintenance until it reports that there is nothing more to do for now. Only every third step is
+/// followed by a commit of the removals.
 fn tidy_up(execution: &ManualExecution) {
     for step in 0..STEP_COUNT_MAX {
-        match execution.step(UPKEEP_WORKER) {
+        match execution.step(MAINTENANCE_WORKER) {
             Some(NextStep::AfterUs(pause_us)) if pause_us > SOON_US => return,
             Some(NextStep::AfterUs(_)) => {}
             other => panic!("{other:?}"),
@@ -110,9 +110,9 @@ fn what_was_dropped_goes_without_a_rest() {
         tidy_up(&world.execution);
         opened.close().unwrap();
         drop(opened);
-        // If records had been left, upkeep would have more to do.
+        // If records had been left, maintenance would have more to do.
         let opened = world.open(engine);
-        let next = world.execution.step(UPKEEP_WORKER);
+        let next = world.execution.step(MAINTENANCE_WORKER);
         assert!(matches!(next, Some(NextStep::AfterUs(us)) if us > SOON_US), "{engine}: {next:?}");
         assert_eq!(keys(&opened), Vec::<String>::new());
         check_sums(&opened);

@@ -50,14 +50,14 @@ fn is_removed(number: u64) -> bool {
 }
 
 /// A store, and the final value of each record.
-struct Made {
+struct TestStore {
     directory: TempDir,
     last: BTreeMap<String, Vec<u8>>,
     /// All values that each record ever had.
     versions: BTreeMap<String, BTreeSet<Vec<u8>>>,
 }
 
-fn make(engine: &str, closes: bool) -> Made {
+fn make(engine: &str, closes: bool) -> TestStore {
     let directory = tempfile::tempdir().unwrap();
     let (opened, _) = open(engine, directory.path()).unwrap();
     let mut versions = BTreeMap::<String, BTreeSet<Vec<u8>>>::new();
@@ -87,7 +87,7 @@ fn make(engine: &str, closes: bool) -> Made {
         opened.close().unwrap();
     }
     drop(opened);
-    Made { directory, last, versions }
+    TestStore { directory, last, versions }
 }
 
 /// The directory of the record tables.
@@ -127,7 +127,7 @@ struct Outcome {
     found: BTreeMap<String, Vec<u8>>,
 }
 
-fn salvaged(engine: &str, from: &Path, made: &Made) -> Outcome {
+fn salvaged(engine: &str, from: &Path, made: &TestStore) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let (target, _) = open(engine, directory.path()).unwrap();
     let (mut told, mut unread) = (BTreeMap::new(), Vec::new());
@@ -161,7 +161,7 @@ fn salvaged(engine: &str, from: &Path, made: &Made) -> Outcome {
 
 impl Outcome {
     /// Checks that the salvage reports each record that doesn't have its final value.
-    fn check(&self, made: &Made, what: &str) {
+    fn check(&self, made: &TestStore, what: &str) {
         let Self { salvaged, told, unread, found } = self;
         let is_told = |key: &String| told.contains_key(key) || salvaged.may_have_deleted;
         for (key, value) in &made.last {
@@ -191,7 +191,7 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// One file of each kind. Files whose names differ only in digits are of one kind.
-fn kinds_of_files(made: &Made) -> Vec<PathBuf> {
+fn kinds_of_files(made: &TestStore) -> Vec<PathBuf> {
     let mut kinds = BTreeMap::<String, Vec<PathBuf>>::new();
     for file in files_of(made.directory.path()) {
         let name = file.strip_prefix(made.directory.path()).unwrap().display().to_string();
@@ -208,7 +208,7 @@ fn kinds_of_files(made: &Made) -> Vec<PathBuf> {
 }
 
 /// A copy of a store, with damage done to one file.
-fn damaged(made: &Made, file: &Path, damage: impl FnOnce(&Path)) -> TempDir {
+fn damaged(made: &TestStore, file: &Path, damage: impl FnOnce(&Path)) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     copy(made.directory.path(), directory.path());
     damage(&directory.path().join(file.strip_prefix(made.directory.path()).unwrap()));

@@ -31,8 +31,8 @@ pub enum WeakSecret {
 /// A shared secret: the seeds of one key for the dialing side and of one for the listening side.
 #[derive(Clone)]
 pub struct SharedSecret {
-    asks: [u8; 32],
-    answers: [u8; 32],
+    client_seed: [u8; 32],
+    server_seed: [u8; 32],
 }
 
 impl fmt::Debug for SharedSecret {
@@ -64,25 +64,25 @@ impl SharedSecret {
             let filled = key.expand(&info, HKDF_SHA256).and_then(|out| out.fill(&mut seed));
             filled.map(|()| seed).map_err(|_| WeakSecret::Short)
         };
-        Ok(SharedSecret { asks: derive(b"asks")?, answers: derive(b"answers")? })
+        Ok(SharedSecret { client_seed: derive(b"asks")?, server_seed: derive(b"answers")? })
     }
 
     /// Returns the digest of the dialing side's public key.
     pub(super) fn client_key(&self) -> Result<Fingerprint, TlsError> {
-        Ok(Fingerprint::of(seeded_key(&self.asks)?.public_key_raw()))
+        Ok(Fingerprint::of(seeded_key(&self.client_seed)?.public_key_raw()))
     }
 
     /// Returns the digest of the listening side's public key.
     pub(super) fn server_key(&self) -> Result<Fingerprint, TlsError> {
-        Ok(Fingerprint::of(seeded_key(&self.answers)?.public_key_raw()))
+        Ok(Fingerprint::of(seeded_key(&self.server_seed)?.public_key_raw()))
     }
 
-    pub(super) fn asking(&self) -> Result<Identity, TlsError> {
-        seeded_identity(&self.asks, "Quoit shared secret").map_err(issue_error)
+    pub(super) fn client_identity(&self) -> Result<Identity, TlsError> {
+        seeded_identity(&self.client_seed, "Quoit shared secret").map_err(issue_error)
     }
 
-    pub(super) fn answering(&self) -> Result<Identity, TlsError> {
-        seeded_identity(&self.answers, "Quoit shared secret").map_err(issue_error)
+    pub(super) fn server_identity(&self) -> Result<Identity, TlsError> {
+        seeded_identity(&self.server_seed, "Quoit shared secret").map_err(issue_error)
     }
 }
 

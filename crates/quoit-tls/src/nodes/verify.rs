@@ -69,7 +69,7 @@ impl LinkTrust {
     /// [`TlsError`] if the authorities cannot be used.
     pub fn server(&self, own: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
         let refused = |fault: Error| TlsError::Configuration(fault.to_string());
-        let secret = self.secret.as_ref().map(SharedSecret::answering).transpose()?;
+        let secret = self.secret.as_ref().map(SharedSecret::server_identity).transpose()?;
         let certificates = NodeCertificates { own: own.key(), secret: secret.map(|own| own.key()) };
         let mut config = ServerConfig::builder_with_provider(crate::provider())
             .with_protocol_versions(&[&TLS13])
@@ -143,7 +143,7 @@ impl SharedSecret {
     ///
     /// [`TlsError`].
     pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        client(PeerTrust::Key(self.server_key()?), &self.asking()?, ALPN_SECRET)
+        client(PeerTrust::Key(self.server_key()?), &self.client_identity()?, ALPN_SECRET)
     }
 }
 

@@ -137,7 +137,7 @@ pub struct Descended {
 
 /// A record of the sender, of which the receiver may have another version.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Known {
+pub struct KnownRecord {
     /// Name of the record, encoded.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
@@ -163,7 +163,7 @@ pub struct Pull {
     pub tags: Vec<u64>,
     /// Records of these tags that the sender has.
     #[prost(message, repeated, tag = "4")]
-    pub known: Vec<Known>,
+    pub known: Vec<KnownRecord>,
     /// True to fetch tombstones of which the sender has no record either, because it has lost
     /// records.
     #[prost(bool, tag = "5")]

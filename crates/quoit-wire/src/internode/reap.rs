@@ -1,7 +1,7 @@
 //! Messages by which tombstones are reaped, and by which reap records reach new primaries and are
 //! deleted.
 //!
-//! 1. A node that wants tombstones reaped makes each primary hold them on its disk ([`Hold`]).
+//! 1. A node that wants tombstones reaped makes each primary hold them on its disk ([`HoldTombstones`]).
 //! 2. It makes each primary remove the tombstones that all of them hold ([`Reap`]). A primary keeps
 //!    a reap record of each.
 //! 3. Reap records of a partition go to its new primaries ([`TakeReaped`]). They are deleted once
@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 
-/// Makes a primary hold tombstones on its disk: [`Hold`] -> [`HeldTombstones`].
+/// Makes a primary hold tombstones on its disk: [`HoldTombstones`] -> [`HeldTombstones`].
 pub const METHOD_HOLD: u16 = 0x0121;
 
 /// Makes a primary reap tombstones: [`Reap`] -> [`HeldTombstones`].
@@ -36,7 +36,7 @@ pub struct Tombstone {
     /// Digest of the tombstone.
     #[prost(fixed64, tag = "3")]
     pub digest: u64,
-    /// Stored form of the tombstone; only in [`Hold`].
+    /// Stored form of the tombstone; only in [`HoldTombstones`].
     #[prost(bytes = "bytes", tag = "4")]
     pub object: Bytes,
 }
@@ -44,7 +44,7 @@ pub struct Tombstone {
 /// Tombstones that the receiver is to hold as a primary. If it has no record of that name, it keeps
 /// a reap record instead.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Hold {
+pub struct HoldTombstones {
     /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "1")]
     pub layout_version: u64,

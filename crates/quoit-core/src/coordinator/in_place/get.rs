@@ -61,7 +61,7 @@ enum LocalCopy<T> {
     /// can't be asked.
     Declined,
     /// The result of showing it, with its digest and sizes.
-    Shown(T, Option<CopyDigest>),
+    Answered(T, Option<CopyDigest>),
     /// It has to be read from the disk, or is damaged.
     Unread(Box<StartedRead>),
 }
@@ -89,7 +89,7 @@ impl Coordinator {
             }
             Ok(LocalCopy::Declined) => Ok(None),
             Ok(LocalCopy::Unread(started)) => Ok(Some(ReadInPlace::Started(started))),
-            Ok(LocalCopy::Shown(made, seen)) => Ok(Some(match asked {
+            Ok(LocalCopy::Answered(made, seen)) => Ok(Some(match asked {
                 None => {
                     record(&Ok(seen.map(|seen| seen.sizes)));
                     ReadInPlace::Answer(made)
@@ -155,9 +155,9 @@ impl Coordinator {
         match (shown, made, show) {
             (InPlaceRead::Found, Some(made), _) => {
                 let (made, seen) = made?;
-                Ok(LocalCopy::Shown(made, seen))
+                Ok(LocalCopy::Answered(made, seen))
             }
-            (InPlaceRead::Missing, _, Some(show)) => Ok(LocalCopy::Shown(show(None), None)),
+            (InPlaceRead::Missing, _, Some(show)) => Ok(LocalCopy::Answered(show(None), None)),
             _ => {
                 let read = || OwnedRead::new(&read(), Bytes::copy_from_slice(&encoded));
                 let started = StartedRead::of_unread(&topology, asked.take(), read, started_us);

@@ -98,7 +98,7 @@ impl ConversionPlan<'_> {
         let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
             bail!("no conversion is under way in {}", self.base().display());
         };
-        let started = self.check_is_requested(conversion.what())?;
+        let started = self.check_is_requested(conversion.started())?;
         let data = conversion.old_path();
         conversion.abandon()?;
         Ok((started, data))
@@ -113,7 +113,7 @@ impl ConversionPlan<'_> {
         let base = self.base();
         let resumed = Conversion::resume(&base, self.ring_size)?;
         let started = match &resumed {
-            Some(resumed) => self.check_is_requested(resumed.what())?,
+            Some(resumed) => self.check_is_requested(resumed.started())?,
             None => self.requested()?,
         };
         let from = stored(&started.from)?;

@@ -169,8 +169,8 @@ fn only_the_conversion_that_is_named_is_given_up() {
         let refused = refused.unwrap().to_string();
         assert!(refused.contains("convert leveled --engine log --data-dir"), "{refused}");
     }
-    let (what, data) = node.plan().abandon().unwrap();
-    assert_eq!((&*what.to, data), ("leveled", node.directory()));
+    let (started, data) = node.plan().abandon().unwrap();
+    assert_eq!((&*started.to, data), ("leveled", node.directory()));
 }
 
 #[test]

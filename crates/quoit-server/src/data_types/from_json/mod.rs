@@ -98,16 +98,16 @@ fn amount(json: &Json) -> Result<i64, JsonFault> {
 
 /// Direction of a change: elements are added or removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ChangeDirection {
     Add,
     Remove,
 }
 
 fn set_changes(json: &Json) -> Result<Vec<SetChange>, JsonFault> {
     let mut changes = Vec::new();
-    let mut change = |side, element| match side {
-        Side::Add => changes.push(SetChange::Add(element)),
-        Side::Remove => changes.push(SetChange::Remove(element)),
+    let mut change = |direction, element| match direction {
+        ChangeDirection::Add => changes.push(SetChange::Add(element)),
+        ChangeDirection::Remove => changes.push(SetChange::Remove(element)),
     };
     match each_element(json, &mut change) {
         Some(()) => Ok(changes),
@@ -119,8 +119,8 @@ fn set_changes(json: &Json) -> Result<Vec<SetChange>, JsonFault> {
 fn additions(json: &Json, datatype: &'static str) -> Result<Vec<Bytes>, JsonFault> {
     let mut elements = Vec::new();
     let mut removes = false;
-    let change = &mut |side, element| {
-        removes |= side == Side::Remove;
+    let change = &mut |direction, element| {
+        removes |= direction == ChangeDirection::Remove;
         elements.push(element);
     };
     match each_element(json, change) {
@@ -130,12 +130,12 @@ fn additions(json: &Json, datatype: &'static str) -> Result<Vec<Bytes>, JsonFaul
 }
 
 /// Calls `change` for all elements in order; `None` if something is malformed.
-fn each_element(json: &Json, change: &mut dyn FnMut(Side, Bytes)) -> Option<()> {
+fn each_element(json: &Json, change: &mut dyn FnMut(ChangeDirection, Bytes)) -> Option<()> {
     let Json::Object(members) = json else { return None };
     for (name, value) in members {
-        let side = match name.as_str() {
-            "add" | "add_all" => Side::Add,
-            "remove" | "remove_all" => Side::Remove,
+        let direction = match name.as_str() {
+            "add" | "add_all" => ChangeDirection::Add,
+            "remove" | "remove_all" => ChangeDirection::Remove,
             "update" => {
                 match value {
                     Json::List(updates) => {
@@ -149,12 +149,12 @@ fn each_element(json: &Json, change: &mut dyn FnMut(Side, Bytes)) -> Option<()> 
         };
         match (value, name.ends_with("_all")) {
             (Json::Text(element), false) => {
-                change(side, Bytes::copy_from_slice(element.as_bytes()))
+                change(direction, Bytes::copy_from_slice(element.as_bytes()))
             }
             (Json::List(elements), true) => {
                 for element in elements {
                     let Json::Text(element) = element else { return None };
-                    change(side, Bytes::copy_from_slice(element.as_bytes()));
+                    change(direction, Bytes::copy_from_slice(element.as_bytes()));
                 }
             }
             _ => return None,

@@ -128,7 +128,7 @@ pub(super) enum KnownEntries {
 
 /// Facts about index entries that opening the store has found.
 #[derive(Clone, Copy)]
-pub(super) struct Start {
+pub(super) struct OpenedIndexes {
     /// True if a record may have entries.
     pub(super) is_used: bool,
     pub(super) known: KnownEntries,
@@ -149,7 +149,7 @@ pub(super) struct LogIndexes {
     is_used: AtomicBool,
     state: Mutex<IndexTreeState>,
     /// Facts that opening the store has found.
-    start: OnceLock<Start>,
+    opened: OnceLock<OpenedIndexes>,
     /// Number of times that the tree was lost.
     losses: AtomicU64,
     /// Damaged records whose entries could not be read when the tree was rebuilt.
@@ -172,7 +172,7 @@ impl LogIndexes {
             buffer_bytes,
             is_used: AtomicBool::new(false),
             state: Mutex::new(IndexTreeState::Unknown),
-            start: OnceLock::new(),
+            opened: OnceLock::new(),
             losses: AtomicU64::new(0),
             unread: Mutex::new(Vec::new()),
             has_unread: AtomicBool::new(false),
@@ -183,9 +183,9 @@ impl LogIndexes {
     }
 
     /// Sets the facts that opening the store has found.
-    pub(super) fn begin(&self, start: Start) {
-        self.is_used.store(start.is_used, Ordering::Relaxed);
-        assert!(self.start.set(start).is_ok(), "the indexes begin once");
+    pub(super) fn begin(&self, opened: OpenedIndexes) {
+        self.is_used.store(opened.is_used, Ordering::Relaxed);
+        assert!(self.opened.set(opened).is_ok(), "the indexes begin once");
     }
 
     /// Sets the handle that wakes the thread which moves entries.
@@ -321,7 +321,7 @@ impl LogIndexes {
         if !matches!(*state, IndexTreeState::Unknown) {
             return Ok(());
         }
-        let is_whole = match self.start.get().map_or(KnownEntries::None, |start| start.known) {
+        let is_whole = match self.opened.get().map_or(KnownEntries::None, |opened| opened.known) {
             KnownEntries::All => true,
             KnownEntries::InTree(known) => id == Some(known),
             KnownEntries::None => false,
@@ -361,7 +361,7 @@ impl LogIndexes {
             return Ok(());
         }
         let (incarnation, sequence) =
-            self.start.get().map_or((0, 0), |start| (start.incarnation, start.next_sequence));
+            self.opened.get().map_or((0, 0), |opened| (opened.incarnation, opened.next_sequence));
         // No two starts of an incarnation have the same next sequence.
         let losses = self.losses.load(Ordering::Acquire);
         let unique = [self.store_id.0, incarnation, sequence, losses].map(u64::to_be_bytes);
@@ -374,9 +374,9 @@ impl LogIndexes {
     /// Runs an action on the tree. If the tree turns out to be lost, begins a new one and repeats the
     /// action. The caller holds `moving`.
     fn on_tree<T>(&self, action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        match twice(&action) {
+        match retry_once(&action) {
             Err(error) if is_loss(&error) => {
-                self.lose(&error);
+                self.rebuild_damaged(&error);
                 let done = action()?;
                 // The worker is not woken if the action has failed again: on a full disk it would retry
                 // without a pause, forever.
@@ -394,7 +394,7 @@ impl LogIndexes {
     }
 
     /// Begins a new tree, because the old one is damaged or on a bad sector. The caller holds `moving`.
-    fn lose(&self, error: &StoreError) {
+    fn rebuild_damaged(&self, error: &StoreError) {
         tracing::error!(%error, "secondary indexes are damaged: they are rebuilt from the records");
         let mut state = self.state.lock();
         self.losses.fetch_add(1, Ordering::AcqRel);
@@ -410,7 +410,7 @@ impl IndexTreeState {
 }
 
 /// Runs an action, and repeats it once after an I/O error, which may be temporary.
-fn twice<T>(action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+fn retry_once<T>(action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     match action() {
         Err(StoreError::Io { .. }) => action(),
         done => done,

@@ -1,12 +1,12 @@
 //! Queries: entries of the tree and of memory, as far as the index confirms them.
 
-use super::{EntryValue, IndexTreeState, is_loss, twice};
+use super::{EntryValue, IndexTreeState, is_loss, retry_once};
 use crate::bitcask::store::LogStore;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
 use crate::index::{PartitionIndex, Tag};
 use crate::index_page::IndexPageBuilder;
-use crate::ordered::{Range, Space};
+use crate::ordered::{ScanRange, Space};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
@@ -36,7 +36,7 @@ impl LogStore {
         self.check_read(partitions)?;
         let mut from = Bytes::copy_from_slice(span.from());
         loop {
-            let range = Range {
+            let range = ScanRange {
                 space: Space::Indexes,
                 from: &from,
                 to: Some(span.end()),
@@ -48,7 +48,7 @@ impl LogStore {
                 self.indexes.prepare()?;
                 self.indexes.overlay.scan(range, read_count)
             };
-            let scanned = self.of_tree(losses, twice(scan))?;
+            let scanned = self.of_tree(losses, retry_once(scan))?;
             for (key, value) in &scanned.entries {
                 let (place, partition, entry) = self.of_tree(losses, read_entry(key, value))?;
                 let mut fault = None;
@@ -63,12 +63,12 @@ impl LogStore {
                     return self.of_tree(losses, Err(error));
                 }
                 if !goes_on {
-                    return self.unless_lost(losses, page.into_page());
+                    return self.unless_rebuilding(losses, page.into_page());
                 }
             }
             match scanned.next {
                 Some(next) => from = next,
-                None => return self.unless_lost(losses, page.into_page()),
+                None => return self.unless_rebuilding(losses, page.into_page()),
             }
         }
     }
@@ -111,7 +111,7 @@ impl LogStore {
     }
 
     /// Returns a page if the tree was not lost while the page was read.
-    fn unless_lost(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
+    fn unless_rebuilding(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
         if self.indexes.losses.load(Ordering::Acquire) == losses {
             return Ok(page);
         }
@@ -128,7 +128,7 @@ impl LogStore {
             let _one_at_a_time = self.indexes.moving.lock();
             // Another query may have noticed the damage before.
             if self.indexes.losses.load(Ordering::Acquire) == losses {
-                self.indexes.lose(&error);
+                self.indexes.rebuild_damaged(&error);
             }
             damaged()
         })
@@ -150,7 +150,7 @@ impl LogStore {
             // The record may have been written again since the entry was read. Under the stripe's lock, the
             // waiting entries in memory correspond to the index.
             let moved_before = overlay.moved_count();
-            let stored = twice(|| overlay.backend.get(Space::Indexes, key))?;
+            let stored = retry_once(|| overlay.backend.get(Space::Indexes, key))?;
             let index = stripe.read();
             let newest = match overlay.waiting(Space::Indexes, key) {
                 Some(waiting) => waiting,

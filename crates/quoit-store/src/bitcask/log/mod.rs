@@ -125,7 +125,7 @@ impl Log {
             unsynced: Vec::new(),
             directory_changed: true,
             sealed,
-            room: DiskReserve::keeping(limits.reserved_disk_bytes),
+            reserve: DiskReserve::new(limits.reserved_disk_bytes),
             refused: None,
         };
         tail.debug_check(&table.load());
@@ -291,7 +291,7 @@ impl Log {
         if let Some(reason) = &tail.refused {
             return Err(reason.clone());
         }
-        tail.room.take(&*self.disk, size_bytes).inspect_err(|error| self.note_failure(error))?;
+        tail.reserve.take(&*self.disk, size_bytes).inspect_err(|error| self.note_failure(error))?;
         let file_full = tail.end + size_bytes > self.limits.file_bytes;
         let keys_full = tail.keys.memory_bytes() > self.limits.key_buffer_bytes;
         if (file_full || keys_full) && tail.end > SEGMENT_HEADER_BYTES {

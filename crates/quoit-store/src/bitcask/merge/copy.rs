@@ -114,7 +114,7 @@ impl MergeTarget {
 
 /// Output of a merge.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct MergeOutput {
     /// Numbers of the segments.
     pub(super) segments: Vec<u32>,
     /// Size of the records in bytes.
@@ -133,7 +133,7 @@ pub(super) struct Copier<'m> {
     lookups_left: u64,
     target: Option<MergeTarget>,
     moves: Vec<IndexChange>,
-    made: Made,
+    output: MergeOutput,
 }
 
 impl<'m> Copier<'m> {
@@ -160,7 +160,7 @@ impl<'m> Copier<'m> {
             lookups_left: LOOKUPS_MAX,
             target: None,
             moves: Vec::new(),
-            made: Made::default(),
+            output: MergeOutput::default(),
         }
     }
 
@@ -178,9 +178,9 @@ impl<'m> Copier<'m> {
 
     /// Completes the last target, also if copying has failed, because the index refers to it. Returns what
     /// the merge has written.
-    pub(super) fn finish(mut self) -> Result<Made, StoreError> {
+    pub(super) fn finish(mut self) -> Result<MergeOutput, StoreError> {
         self.close_target()?;
-        Ok(self.made)
+        Ok(self.output)
     }
 
     fn copy_segment(&mut self, victim: &Arc<Segment>) -> Result<bool, StoreError> {
@@ -314,7 +314,7 @@ impl<'m> Copier<'m> {
             Some(target) => target,
             None => {
                 let segment = self.store.log.begin_merge_segment()?;
-                self.made.segments.push(segment.number);
+                self.output.segments.push(segment.number);
                 self.target.insert(MergeTarget {
                     keys: ActiveKeys::new(segment.number),
                     segment,
@@ -341,7 +341,7 @@ impl<'m> Copier<'m> {
     fn flush(&mut self) -> Result<(), StoreError> {
         if let Some(target) = &mut self.target {
             let written = target.write(self.store)?;
-            self.made.size_bytes += written;
+            self.output.size_bytes += written;
             self.store.counters.merged_bytes.fetch_add(written, Ordering::Relaxed);
         }
         let table = self.store.table.load();

@@ -93,14 +93,14 @@ impl Merger {
         if !copied? {
             return Ok(false);
         }
-        let made = finished?;
+        let output = finished?;
         match store.retire(&victims, pace)? {
             RetiredSegments::All => {
                 let read_bytes: u64 = chosen.iter().map(|candidate| candidate.size_bytes).sum();
-                let gained_bytes = read_bytes.saturating_sub(made.size_bytes);
+                let gained_bytes = read_bytes.saturating_sub(output.size_bytes);
                 let is_futile = gained_bytes * 100 < read_bytes * GAIN_PERCENT_MIN;
                 if is_futile {
-                    self.pause(&victims, &made.segments, "a merge gained little");
+                    self.pause(&victims, &output.segments, "a merge gained little");
                 }
                 Ok(!is_futile)
             }

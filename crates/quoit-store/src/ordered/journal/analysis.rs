@@ -23,26 +23,26 @@ pub(super) struct JournalSurroundings {
 
 /// A part of a rewritten journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum RewritePart {
     /// These bytes of the old journal.
     Copy { start: u64, end: u64 },
     /// These bytes of the old journal, with another start.
-    CopyBehind { start: u64, end: u64, front: [u8; START_BYTES] },
+    CopyWithNewStart { start: u64, end: u64, front: [u8; START_BYTES] },
     /// New bytes.
     Write(Vec<u8>),
 }
 
 /// The parts of a rewritten journal.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Outcome {
-    pub(super) steps: Vec<Step>,
+pub(super) struct JournalRewrite {
+    pub(super) parts: Vec<RewritePart>,
     /// True if the journal need not be rewritten, except for zeros at its end.
     pub(super) is_unchanged: bool,
 }
 
 /// A loss of durable batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lost {
+pub(super) struct LostBatches {
     /// Index of the journal, and the range of its bytes where the batches were or should be.
     pub(super) journal: usize,
     pub(super) start: u64,
@@ -54,8 +54,8 @@ pub(super) struct Lost {
 #[derive(Default, Debug)]
 pub(super) struct JournalVerdict {
     /// One for each journal.
-    pub(super) outcomes: Vec<Outcome>,
-    pub(super) lost: Vec<Lost>,
+    pub(super) rewrites: Vec<JournalRewrite>,
+    pub(super) lost: Vec<LostBatches>,
     /// Position from which on batches that were never durable are cut off: index of the journal, and offset
     /// in it.
     pub(super) torn: Option<(usize, u64)>,
@@ -72,16 +72,16 @@ pub(super) fn judge(surveys: &[Survey], known: JournalSurroundings) -> JournalVe
     let of_sealed = sealed.iter().filter_map(Survey::last_group).max();
     let synced = known.synced.max(of_marks).max(of_sealed.unwrap_or(0));
     let durable = if known.clean { u64::MAX } else { synced };
-    let mut judge = JournalAnalysis { known, durable, ..JournalAnalysis::default() };
-    judge.verdict.synced = synced;
+    let mut analysis = JournalAnalysis { known, durable, ..JournalAnalysis::default() };
+    analysis.verdict.synced = synced;
     for (journal, survey) in surveys.iter().enumerate() {
         let is_sealed = journal + 1 < surveys.len();
-        judge.begin_journal(survey);
+        analysis.begin_journal(survey);
         for piece in &survey.pieces {
-            judge.take(journal, piece, is_sealed);
+            analysis.take(journal, piece, is_sealed);
         }
     }
-    judge.end(surveys)
+    analysis.end(surveys)
 }
 
 #[derive(Default)]
@@ -110,17 +110,17 @@ struct MissingBatches {
 impl JournalAnalysis {
     fn begin_journal(&mut self, survey: &Survey) {
         let is_unchanged = self.verdict.torn.is_none() || survey.pieces.is_empty();
-        self.verdict.outcomes.push(Outcome { steps: Vec::new(), is_unchanged });
+        self.verdict.rewrites.push(JournalRewrite { parts: Vec::new(), is_unchanged });
     }
 
     fn take(&mut self, journal: usize, piece: &JournalPiece, is_sealed: bool) {
         if self.verdict.torn.is_some() {
-            return self.outcome().is_unchanged = false;
+            return self.rewrite().is_unchanged = false;
         }
         match &piece.part {
             JournalPart::Hole => {
                 self.holes.push((journal, piece.start, piece.end));
-                self.outcome().is_unchanged = false;
+                self.rewrite().is_unchanged = false;
             }
             JournalPart::Batches(batches) => self.take_batches(journal, piece, batches, is_sealed),
         }
@@ -145,7 +145,7 @@ impl JournalAnalysis {
                 let (journal, start, _) =
                     self.holes.first().copied().unwrap_or((journal, piece.start, piece.start));
                 self.verdict.torn = Some((journal, start));
-                return self.outcome().is_unchanged = false;
+                return self.rewrite().is_unchanged = false;
             }
             if missing.lost.is_some() {
                 self.fill(missing.first, groups, batches);
@@ -153,13 +153,13 @@ impl JournalAnalysis {
         }
         self.holes.clear();
         let (start, end) = (piece.start, piece.end);
-        let step = match batches.repaired_start {
-            None => Step::Copy { start, end },
-            Some(front) => Step::CopyBehind { start, end, front },
+        let part = match batches.repaired_start {
+            None => RewritePart::Copy { start, end },
+            Some(front) => RewritePart::CopyWithNewStart { start, end, front },
         };
-        let outcome = self.outcome();
-        outcome.is_unchanged &= batches.repaired_start.is_none();
-        outcome.steps.push(step);
+        let rewrite = self.rewrite();
+        rewrite.is_unchanged &= batches.repaired_start.is_none();
+        rewrite.parts.push(part);
         self.last_group = Some(batches.groups.map_or(0, |groups| groups.last));
         self.last_sequence = Some(batches.last_sequence);
     }
@@ -193,7 +193,7 @@ impl JournalAnalysis {
 
     fn note_lost(&mut self, journal: usize, place: u64, batch_count: Option<u64>) {
         let (journal, start, end) = self.holes.first().copied().unwrap_or((journal, place, place));
-        self.verdict.lost.push(Lost { journal, start, end, batch_count });
+        self.verdict.lost.push(LostBatches { journal, start, end, batch_count });
     }
 
     /// Adds a batch that stands for the lost ones, so that later starts do not report them again.
@@ -208,9 +208,9 @@ impl JournalAnalysis {
         }
         let mark = Mark { first, group, synced: first - 1, sequence_min: sequence };
         let bytes = batch::mark_alone(next.keyspace, &mark, sequence, self.known.store_id);
-        let outcome = self.outcome();
-        outcome.is_unchanged = false;
-        outcome.steps.push(Step::Write(bytes));
+        let rewrite = self.rewrite();
+        rewrite.is_unchanged = false;
+        rewrite.parts.push(RewritePart::Write(bytes));
     }
 
     /// Judges what follows the last batch.
@@ -239,7 +239,7 @@ impl JournalAnalysis {
         self.verdict
     }
 
-    fn outcome(&mut self) -> &mut Outcome {
-        self.verdict.outcomes.last_mut().expect("a journal was begun")
+    fn rewrite(&mut self) -> &mut JournalRewrite {
+        self.verdict.rewrites.last_mut().expect("a journal was begun")
     }
 }

@@ -5,7 +5,7 @@
 //! journals first:
 //!
 //! 1. Whole batches stay.
-//! 2. [`verdict`] decides about the rest. Batches that were not durable and that a power failure has torn
+//! 2. [`analysis`] decides about the rest. Batches that were not durable and that a power failure has torn
 //!    are cut off, with all batches after them. Damaged durable batches are lost and reported, and no
 //!    others are lost.
 //! 3. `fjall` gets journals that consist of whole batches only.
@@ -13,7 +13,7 @@
 //! The parts:
 //!
 //! - `batch`: the format of a batch; `groups`: the numbers of the batches.
-//! - `survey`: the contents of a journal; `verdict`: the decision about it; `items`: reading whole batches.
+//! - `survey`: the contents of a journal; `analysis`: the decision about it; `items`: reading whole batches.
 //!
 //! This depends on the format of `fjall`'s journals, so its version is pinned.
 
@@ -30,7 +30,9 @@ pub(super) use groups::{Mark, SyncedFile};
 pub(super) use items::{JournalItem, visit_items};
 
 use crate::error::StoreError;
-use analysis::{JournalSurroundings, JournalVerdict, Lost, Outcome, Step, judge};
+use analysis::{
+    JournalRewrite, JournalSurroundings, JournalVerdict, LostBatches, RewritePart, judge,
+};
 use quoit_model::store_opening::StoreId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -104,13 +106,13 @@ impl Journals {
     #[expect(clippy::indexing_slicing, reason = "the verdict has numbers of journals")]
     pub(super) fn loss(&self) -> Option<String> {
         let lost = &self.verdict.lost;
-        let of_one = |lost: &Lost| {
+        let of_one = |lost: &LostBatches| {
             let path = self.paths[lost.journal].display();
             let count = match lost.batch_count {
                 Some(count) => format!("{count} batches"),
                 None => "one batch or more".to_owned(),
             };
-            let Lost { start, end, .. } = lost;
+            let LostBatches { start, end, .. } = lost;
             format!("{count} of writes at bytes {start} to {end} of {path}")
         };
         let mut told: Vec<String> = lost.iter().take(STRETCHES_TOLD_MAX).map(of_one).collect();
@@ -144,8 +146,8 @@ impl Journals {
         }
         // The newest journal comes first, so that a crash in between does not leave batches that were never
         // durable after a cut.
-        for (path, outcome) in self.paths.iter().zip(&self.verdict.outcomes).rev() {
-            let made = make(path, outcome).and_then(|is_made| match is_made {
+        for (path, rewrite) in self.paths.iter().zip(&self.verdict.rewrites).rev() {
+            let made = make(path, rewrite).and_then(|is_made| match is_made {
                 true => File::open(&self.directory)?.sync_all(),
                 false => Ok(()),
             });
@@ -160,14 +162,14 @@ impl Journals {
 }
 
 /// Rewrites a journal, durably except for the directory. Returns true if it is another file now.
-fn make(path: &Path, outcome: &Outcome) -> io::Result<bool> {
-    let only_front = match &outcome.steps[..] {
+fn make(path: &Path, rewrite: &JournalRewrite) -> io::Result<bool> {
+    let only_front = match &rewrite.parts[..] {
         [] => Some(0),
-        [Step::Copy { start: 0, end }] => Some(*end),
+        [RewritePart::Copy { start: 0, end }] => Some(*end),
         _ => None,
     };
     match only_front {
-        _ if outcome.is_unchanged => Ok(false),
+        _ if rewrite.is_unchanged => Ok(false),
         Some(end) => {
             let file = OpenOptions::new().write(true).open(path)?;
             file.set_len(end)?;
@@ -178,8 +180,8 @@ fn make(path: &Path, outcome: &Outcome) -> io::Result<bool> {
             let new_path = path.with_extension(NEW_EXTENSION);
             let mut made = BufWriter::with_capacity(BUFFER_BYTES, File::create(&new_path)?);
             let mut found = File::open(path)?;
-            for step in &outcome.steps {
-                write_step(&mut found, step, &mut made)?;
+            for part in &rewrite.parts {
+                write_part(&mut found, part, &mut made)?;
             }
             made.into_inner()?.sync_all()?;
             fs::rename(new_path, path)?;
@@ -188,15 +190,15 @@ fn make(path: &Path, outcome: &Outcome) -> io::Result<bool> {
     }
 }
 
-fn write_step(
+fn write_part(
     found: &mut (impl Read + Seek),
-    step: &Step,
+    part: &RewritePart,
     made: &mut impl Write,
 ) -> io::Result<()> {
-    let (start, end) = match step {
-        Step::Write(bytes) => return made.write_all(bytes),
-        Step::Copy { start, end } => (*start, *end),
-        Step::CopyBehind { start, end, front } => {
+    let (start, end) = match part {
+        RewritePart::Write(bytes) => return made.write_all(bytes),
+        RewritePart::Copy { start, end } => (*start, *end),
+        RewritePart::CopyWithNewStart { start, end, front } => {
             made.write_all(front)?;
             (start + front.len() as u64, *end)
         }

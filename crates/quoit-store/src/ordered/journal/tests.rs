@@ -86,22 +86,22 @@ fn known(clean: bool, synced: u64) -> JournalSurroundings {
 /// Repairs the journals, and checks that a second repair changes nothing.
 fn repaired(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, JournalVerdict) {
     let verdict = judge(&surveys_of(journals), known);
-    let apply = |(journal, outcome): (&Vec<u8>, &Outcome)| {
+    let apply = |(journal, rewrite): (&Vec<u8>, &JournalRewrite)| {
         let mut made = Vec::new();
-        for step in &outcome.steps {
-            write_step(&mut Cursor::new(journal), step, &mut made).unwrap();
+        for part in &rewrite.parts {
+            write_part(&mut Cursor::new(journal), part, &mut made).unwrap();
         }
-        if outcome.is_unchanged {
+        if rewrite.is_unchanged {
             assert!(journal.starts_with(&made), "it is not as it is");
         }
         made
     };
-    let made: Vec<Vec<u8>> = journals.iter().zip(&verdict.outcomes).map(apply).collect();
+    let made: Vec<Vec<u8>> = journals.iter().zip(&verdict.rewrites).map(apply).collect();
     let tail_is_lost = verdict.last_group.is_none_or(|last| last < verdict.synced);
     if !tail_is_lost {
         let again = judge(&surveys_of(&made), JournalSurroundings { clean: false, ..known });
         assert_eq!(again.lost, [], "it is missed again");
-        assert!(again.outcomes.iter().all(|outcome| outcome.is_unchanged), "{again:?}");
+        assert!(again.rewrites.iter().all(|rewrite| rewrite.is_unchanged), "{again:?}");
         assert_eq!(again.last_group, verdict.last_group);
     }
     (made, verdict)
@@ -381,7 +381,7 @@ proptest! {
         let path = written_by_fjall(directory.path(), &batches);
         let sound = check(directory.path(), false, STORE_ID).unwrap();
         prop_assert_eq!(sound.last_group(), Some(batches.len() as u64));
-        prop_assert!(sound.loss().is_none() && sound.verdict.outcomes[0].is_unchanged);
+        prop_assert!(sound.loss().is_none() && sound.verdict.rewrites[0].is_unchanged);
 
         let mut bytes = fs::read(&path).unwrap();
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
@@ -390,7 +390,7 @@ proptest! {
         let damaged = check(directory.path(), true, STORE_ID).unwrap();
         damaged.repair().unwrap();
         let again = check(directory.path(), false, STORE_ID).unwrap();
-        prop_assert!(again.loss().is_none() && again.verdict.outcomes[0].is_unchanged);
+        prop_assert!(again.loss().is_none() && again.verdict.rewrites[0].is_unchanged);
         let opened = Database::builder(directory.path()).open().unwrap();
         let keyspace = opened.keyspace("k", KeyspaceCreateOptions::default).unwrap();
         let mark = keyspace.get(b"g").unwrap().and_then(|mark| Mark::read(&mark, STORE_ID));

@@ -96,7 +96,7 @@ pub(super) struct LsmStore {
     /// Result of the search for damage that may have caused a failure.
     damage: OnceLock<Option<StoreError>>,
     place: KeyspaceSettings,
-    room: Box<DiskSpace>,
+    disk_space: Box<DiskSpace>,
 }
 
 impl LsmStore {
@@ -104,7 +104,7 @@ impl LsmStore {
         path: &Path,
         settings: &LsmSettings,
         bodies_apart: bool,
-        room: Box<DiskSpace>,
+        disk_space: Box<DiskSpace>,
         opening: &mut StoreOpening<'_>,
     ) -> Result<Self, StoreError> {
         let (path, store_id) = (path.to_owned(), opening.store_id());
@@ -120,7 +120,7 @@ impl LsmStore {
             is_broken: AtomicBool::new(false),
             damage: OnceLock::new(),
             place,
-            room,
+            disk_space,
         })
     }
 
@@ -147,7 +147,7 @@ impl LsmStore {
     /// Fails if there is not enough free space. Returns true if there is little.
     fn check_disk_space(&self, size_bytes: u64) -> Result<bool, StoreError> {
         let wanted_bytes = size_bytes + self.place.settings.disk_free_bytes_min;
-        let available_bytes = (self.room)().unwrap_or(u64::MAX);
+        let available_bytes = (self.disk_space)().unwrap_or(u64::MAX);
         let is_little = available_bytes < wanted_bytes.saturating_add(REOPEN_ROOM_BYTES);
         if is_little {
             self.had_little_room.store(true, Ordering::Release);
@@ -156,7 +156,7 @@ impl LsmStore {
     }
 
     fn lacks_disk_space(&self, size_bytes: u64) -> bool {
-        (self.room)().is_some_and(|available_bytes| available_bytes < size_bytes)
+        (self.disk_space)().is_some_and(|available_bytes| available_bytes < size_bytes)
     }
 
     fn full(&self, size_bytes: u64) -> StoreError {

@@ -319,7 +319,7 @@ impl<'f> SalvageTarget<'f> {
     }
 
     /// Reports the fate of a record.
-    fn tell(&mut self, key: KeyRef<'_>, fate: RecordFate) -> Result<(), StoreError> {
+    fn report(&mut self, key: KeyRef<'_>, fate: RecordFate) -> Result<(), StoreError> {
         match fate {
             RecordFate::Lost => self.salvaged.lost_count += 1,
             RecordFate::Older => self.salvaged.older_count += 1,

@@ -31,7 +31,7 @@ pub(super) fn compare(
     // The names are read twice: the first pass finds out if they are complete.
     let are_whole = source.entries(Space::Names, &mut |_, _| Ok(()))?;
     filling.salvaged.may_have_deleted = !are_whole;
-    let mut copied = Copied::default();
+    let mut copied = CopiedNames::default();
     source.entries(Space::Names, &mut |key, value| {
         let (Some(name), Some(meta)) = (NameKey::read(key), read_meta(value)) else {
             return Ok(());
@@ -42,7 +42,7 @@ pub(super) fn compare(
         if name.key().is_piece() {
             return match filling.meta_of(name.key(), name.partition)? {
                 Some(_) => Ok(()),
-                None => filling.tell(name.key(), RecordFate::Lost),
+                None => filling.report(name.key(), RecordFate::Lost),
             };
         }
         while let Some(encoded) = copied.take_below(name.key(), filling)? {
@@ -53,9 +53,9 @@ pub(super) fn compare(
         match copied.take(name.key(), filling)? {
             // The copy may have expired meanwhile.
             None if meta.expires_at_secs != 0 => Ok(()),
-            None => filling.tell(name.key(), RecordFate::Lost),
+            None => filling.report(name.key(), RecordFate::Lost),
             Some(found) if are_whole && found.digest != meta.digest => {
-                filling.tell(name.key(), RecordFate::Older)
+                filling.report(name.key(), RecordFate::Older)
             }
             Some(_) => Ok(()),
         }
@@ -68,14 +68,14 @@ pub(super) fn compare(
 
 /// The names of the new engine, in order.
 #[derive(Default)]
-struct Copied {
+struct CopiedNames {
     page: VecDeque<(Bytes, RecordMeta)>,
     /// Position at which the next page begins.
     after: Option<Bytes>,
     is_over: bool,
 }
 
-impl Copied {
+impl CopiedNames {
     fn fill(&mut self, filling: &SalvageTarget<'_>) -> Result<(), StoreError> {
         while self.page.is_empty() && !self.is_over {
             let after = self.after.as_deref();
@@ -134,7 +134,7 @@ fn remove(
         if filling.meta_of(key, partition)?.is_some() {
             let at = RecordAt::of(key, encoded, partition);
             caught_up(|| filling.target.batch(&[BatchWrite::Remove { at }]))?;
-            filling.tell(key, RecordFate::Removed)?;
+            filling.report(key, RecordFate::Removed)?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! `redb` has checksums of its pages, but compares them only when it opens a file that was not closed.
 //! Without further checks, damage of a page that is read later would give a wrong or incomplete answer. So
-//! each block that is read is compared with a checksum in a second file ([`super::sums`]).
+//! each block that is read is compared with a checksum in a second file ([`super::checksums`]).
 //!
 //! A commit is complete when its header is in the file of checksums, together with the checksums of its
 //! blocks. The tree's file was synced before that. So after any crash, the last saved header has an intact

@@ -6,8 +6,8 @@
 //! file, so no batch is begun if there is hardly enough space. `redb` may panic on a damaged file; the panic
 //! is caught and becomes an error.
 //!
-//! - `checked`: the file with a checksum for each block; `sums`: the file of checksums; `header`: the only
-//!   part of the file that is written in place.
+//! - `checked`: the file with a checksum for each block; `checksums`: the file of checksums; `header`: the
+//!   only part of the file that is written in place.
 //! - `storage`: the file as a storage backend of `redb`, and failing reads.
 //! - `walk`: reading the tree without `redb`.
 

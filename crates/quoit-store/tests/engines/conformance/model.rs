@@ -1,6 +1,6 @@
 //! The naive model, and its comparison with an engine.
 
-use super::program::{Content, Part, Step, Which};
+use super::program::{Content, Part, RecordIndex, Step};
 use super::{Identities, START_SECS, Subject, ring_size};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
@@ -64,7 +64,7 @@ fn key_ref(name: &Name) -> KeyRef<'_> {
     BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
 }
 
-fn name_of(which: Which) -> Name {
+fn name_of(which: RecordIndex) -> Name {
     let (bucket_type, bucket) = BUCKETS[which.bucket];
     // Keys `0`, `00`, `000`, `1` and so on, of which some are prefixes of others.
     let digit = b'0' + (which.key / 3) as u8;
@@ -139,7 +139,7 @@ impl Model {
         let engine = subject.engine();
         for bucket in 0..BUCKETS.len() {
             for key in 0..super::program::KEYS {
-                let name = name_of(Which { bucket, key });
+                let name = name_of(RecordIndex { bucket, key });
                 self.get(engine, &name);
                 self.head(engine, &name);
             }
@@ -202,11 +202,11 @@ impl Model {
         self.last_ticket = ticket;
     }
 
-    fn place(&self, which: Which) -> Place {
+    fn place(&self, which: RecordIndex) -> Place {
         place_of(self.identities, name_of(which))
     }
 
-    fn put(&mut self, subject: &impl Subject, which: Which, content: &Content) {
+    fn put(&mut self, subject: &impl Subject, which: RecordIndex, content: &Content) {
         let place = self.place(which);
         let record = record_of(subject, which, content);
         let mut calls = 0;
@@ -230,7 +230,7 @@ impl Model {
     fn put_large(
         &mut self,
         subject: &impl Subject,
-        which: Which,
+        which: RecordIndex,
         content: &Content,
         shared_at: usize,
     ) {
@@ -256,7 +256,7 @@ impl Model {
         self.records.insert(place.name, record);
     }
 
-    fn append(&mut self, subject: &impl Subject, which: Which, content: &Content) {
+    fn append(&mut self, subject: &impl Subject, which: RecordIndex, content: &Content) {
         let place = self.place(which);
         let expected = self.records.get(&place.name).cloned();
         let added = record_of(subject, which, content);
@@ -280,7 +280,7 @@ impl Model {
         self.records.insert(place.name, record);
     }
 
-    fn keep(&self, engine: &dyn Engine, which: Which) {
+    fn keep(&self, engine: &dyn Engine, which: RecordIndex) {
         let place = self.place(which);
         let expected = self.records.get(&place.name);
         let mut change = |before: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
@@ -308,7 +308,7 @@ impl Model {
         assert_eq!(applied, Applied::Kept);
     }
 
-    fn remove(&mut self, engine: &dyn Engine, which: Which) {
+    fn remove(&mut self, engine: &dyn Engine, which: RecordIndex) {
         let place = self.place(which);
         let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
         let run =
@@ -351,7 +351,7 @@ impl Model {
         }
     }
 
-    fn batch(&mut self, subject: &impl Subject, writes: &[(Which, Option<Content>)]) {
+    fn batch(&mut self, subject: &impl Subject, writes: &[(RecordIndex, Option<Content>)]) {
         let first = writes.first().map(|(which, _)| *which);
         let places: Vec<(Place, Option<Record>)> = writes
             .iter()
@@ -381,7 +381,11 @@ impl Model {
         }
     }
 
-    fn transact(&mut self, subject: &impl Subject, changes: &[(Which, Option<Content>, bool)]) {
+    fn transact(
+        &mut self,
+        subject: &impl Subject,
+        changes: &[(RecordIndex, Option<Content>, bool)],
+    ) {
         let Some(partition) = changes.first().map(|(which, ..)| self.place(*which).partition)
         else {
             let body: &mut TransactionFn<'_> = &mut |_| Ok(());
@@ -446,7 +450,9 @@ impl Model {
             _ => Vec::new(),
         };
         let last = match part {
-            Part::Between(Which { bucket, .. }, Some(key)) => name_of(Which { bucket, key }).2,
+            Part::Between(RecordIndex { bucket, .. }, Some(key)) => {
+                name_of(RecordIndex { bucket, key }).2
+            }
             _ => Vec::new(),
         };
         let bucket = |number: usize| {
@@ -569,8 +575,12 @@ impl Model {
 }
 
 /// True if the record can be changed in the same transaction as the first one.
-fn changes_together(subject: &impl Subject, first: Option<Which>, which: Which) -> bool {
-    let bucket = |which: Which| {
+fn changes_together(
+    subject: &impl Subject,
+    first: Option<RecordIndex>,
+    which: RecordIndex,
+) -> bool {
+    let bucket = |which: RecordIndex| {
         let (bucket_type, bucket) = BUCKETS[which.bucket];
         BucketRef { bucket_type, bucket }
     };
@@ -595,7 +605,7 @@ fn place_of(identities: Identities, name: Name) -> Place {
     Place { name, encoded, identity, partition }
 }
 
-fn record_of(subject: &impl Subject, which: Which, content: &Content) -> Record {
+fn record_of(subject: &impl Subject, which: RecordIndex, content: &Content) -> Record {
     let now_secs = subject.clock().unix_secs() as u32;
     assert!(now_secs >= START_SECS, "the subject's clock starts at START_SECS");
     let expires_at_secs = match content.expires_in_secs {

@@ -8,7 +8,7 @@ pub const KEYS: usize = 12;
 
 /// A record of a program, as indexes of its bucket and key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Which {
+pub struct RecordIndex {
     /// Index of the bucket in `BUCKETS`.
     pub bucket: usize,
     /// Number of the key in the bucket.
@@ -44,9 +44,9 @@ pub enum Part {
     /// The keys of the bucket.
     Bucket(usize),
     /// The keys of the bucket that start with this key.
-    Prefix(Which),
+    Prefix(RecordIndex),
     /// The keys of the bucket from this key to the other one, or to the end.
-    Between(Which, Option<usize>),
+    Between(RecordIndex, Option<usize>),
 }
 
 /// A secondary index query.
@@ -68,24 +68,24 @@ pub struct Query {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Puts without reading the stored record.
-    Put(Which, Content),
+    Put(RecordIndex, Content),
     /// Puts a value whose end, from this byte on, is in a buffer of its own.
-    PutLarge(Which, Content, usize),
+    PutLarge(RecordIndex, Content, usize),
     /// Appends to the stored value.
-    Append(Which, Content),
+    Append(RecordIndex, Content),
     /// Reads the record in an update, and keeps it.
-    Keep(Which),
+    Keep(RecordIndex),
     /// Removes the record.
-    Remove(Which),
+    Remove(RecordIndex),
     /// Gets the record.
-    Get(Which),
+    Get(RecordIndex),
     /// Gets the record's metadata.
-    Head(Which),
+    Head(RecordIndex),
     /// Writes several records in one batch; `None` removes.
-    Batch(Vec<(Which, Option<Content>)>),
+    Batch(Vec<(RecordIndex, Option<Content>)>),
     /// Appends to several records in one transaction on the first record's partition; `None` removes. If
     /// the flag is false, the record is written without reading it.
-    Transact(Vec<(Which, Option<Content>, bool)>),
+    Transact(Vec<(RecordIndex, Option<Content>, bool)>),
     /// Lists keys, in pages of this size.
     ListKeys(Part, usize),
     /// Queries a secondary index.
@@ -152,8 +152,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn which() -> impl Strategy<Value = Which> {
-    (0..super::model::BUCKETS.len(), 0..KEYS).prop_map(|(bucket, key)| Which { bucket, key })
+fn which() -> impl Strategy<Value = RecordIndex> {
+    (0..super::model::BUCKETS.len(), 0..KEYS).prop_map(|(bucket, key)| RecordIndex { bucket, key })
 }
 
 fn part() -> impl Strategy<Value = Part> {
