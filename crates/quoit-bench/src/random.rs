@@ -82,6 +82,12 @@ impl Random {
         quoit_number::index(self.uniform(count as u64) - 1)
     }
 
+    /// One of the items, by one uniform draw; there must be an item.
+    #[expect(clippy::indexing_slicing, reason = "`index` returns a number below that of the items")]
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.index(items.len())]
+    }
+
     /// A uniform printable character of ASCII, by one uniform draw.
     #[inline]
     pub(crate) fn printable(&mut self) -> u8 {
@@ -109,18 +115,22 @@ impl Random {
         match self {
             Self::Xoshiro(generator) => hex(generator.next_u64()),
             // One draw for each digit, as in basho_bench's generator.
-            Self::As183(_) => std::array::from_fn(|_| {
-                HEX_DIGITS[usize::try_from(self.uniform(16) - 1).unwrap_or(0) & 15]
-            }),
+            Self::As183(_) => std::array::from_fn(|_| hex_digit(self.uniform(16) - 1)),
         }
     }
 }
 
 const HEX_DIGITS: [u8; 16] = *b"0123456789abcdef";
 
+/// The hexadecimal digit of the lowest four bits.
+#[expect(clippy::indexing_slicing, reason = "four bits are the number of a digit")]
+fn hex_digit(bits: u64) -> u8 {
+    HEX_DIGITS[quoit_number::index(bits & 15)]
+}
+
 /// The sixteen hexadecimal digits of `bits`, the highest first.
 pub(crate) fn hex(bits: u64) -> [u8; 16] {
-    std::array::from_fn(|place| HEX_DIGITS[quoit_number::index(bits >> (60 - 4 * place)) & 15])
+    std::array::from_fn(|place| hex_digit(bits >> (60 - 4 * place)))
 }
 
 /// One step of SplitMix64 followed by its finalizer (Steele, Lea, Flood 2014).
@@ -142,19 +152,21 @@ const AS183_MODULI: [u32; 3] = [30_269, 30_307, 30_323];
 
 impl As183 {
     fn new(triple: [i64; 3]) -> Self {
-        let state = std::array::from_fn(|index| {
-            let modulus = u64::from(AS183_MODULI[index] - 1);
-            u32::try_from(triple[index].unsigned_abs() % modulus + 1).unwrap_or(1)
-        });
+        let mut state = [1; 3];
+        for ((part, seed), modulus) in state.iter_mut().zip(triple).zip(AS183_MODULI) {
+            let modulus = u64::from(modulus - 1);
+            *part = u32::try_from(seed.unsigned_abs() % modulus + 1).unwrap_or(1);
+        }
         Self { state }
     }
 
     /// The next number in [0, 1).
     fn draw(&mut self) -> f64 {
         let mut sum = 0.0;
-        for (index, part) in self.state.iter_mut().enumerate() {
-            *part = *part * AS183_MULTIPLIERS[index] % AS183_MODULI[index];
-            sum += f64::from(*part) / f64::from(AS183_MODULI[index]);
+        let factors = AS183_MULTIPLIERS.into_iter().zip(AS183_MODULI);
+        for (part, (multiplier, modulus)) in self.state.iter_mut().zip(factors) {
+            *part = *part * multiplier % modulus;
+            sum += f64::from(*part) / f64::from(modulus);
         }
         sum.fract()
     }

@@ -8,3 +8,12 @@ pub struct WorkerPlace {
     /// Number of workers in the run.
     pub count: u32,
 }
+
+impl WorkerPlace {
+    /// The item of a list that this worker uses throughout. Workers take the items in turn. There must be an
+    /// item.
+    #[expect(clippy::indexing_slicing, reason = "a remainder is below the number of items")]
+    pub(crate) fn choose<T>(self, items: &[T]) -> &T {
+        &items[self.number as usize % items.len()]
+    }
+}

@@ -1,5 +1,6 @@
 //! Client of a node's HTTP interface: of its administration API and of the API for clients.
 
+use crate::document::value_at;
 use crate::local::{LocalConnector, NoResolver};
 use crate::login::LoginArgs;
 use crate::target::{Target, TargetArgs};
@@ -311,7 +312,7 @@ impl Api {
         let reply = self.call(&Call { path: path.to_owned(), ..Call::default() })?;
         match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
             (200, Ok(document)) => Ok(Some(document)),
-            (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
+            (404, Ok(document)) if value_at(&document, "/error") == "notfound" => Ok(None),
             // The body is an HTML page: the bucket type does not exist.
             (404, Err(_)) => Ok(None),
             _ => bail!("{}", reply.text()),
@@ -408,8 +409,9 @@ impl Api {
         if status.is_success() {
             return Ok(Answer::Done(document));
         }
-        let text = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
-        Ok(Answer::Refused { error: text("error"), message: text("message"), document })
+        let text =
+            |pointer: &str| value_at(&document, pointer).as_str().unwrap_or_default().to_owned();
+        Ok(Answer::Refused { error: text("/error"), message: text("/message"), document })
     }
 }
 

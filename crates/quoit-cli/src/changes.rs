@@ -2,6 +2,7 @@
 
 use crate::api::{Api, Call, Reply, segment};
 use crate::data::{add, refused};
+use crate::document::value_at;
 use crate::names::BucketName;
 use crate::output::is_gone;
 use crate::say;
@@ -134,7 +135,8 @@ fn enable(api: &Api, bucket: &BucketName) -> Result<()> {
         Ok(document) if reply.status == 200 => document,
         _ => return Err(refused(&reply, bucket, bucket)),
     };
-    if document["props"]["change_feed"].as_u64().is_some_and(|period| period > 0) {
+    let period = value_at(&document, "/props/change_feed").as_u64();
+    if period.is_some_and(|period| period > 0) {
         say!("{bucket} has a change feed already");
         return Ok(());
     }
@@ -214,7 +216,7 @@ fn print_once(
             return Ok(StreamEnd::Broken(String::from_utf8_lossy(&bytes).trim().to_owned()));
         }
         if let Ok(document) = serde_json::from_slice::<Value>(&bytes)
-            && document["kind"] == "error"
+            && value_at(&document, "/kind") == "error"
         {
             return Err(fault_of(&document));
         }
@@ -254,14 +256,14 @@ fn print_lines(
         let Ok(document) = serde_json::from_str::<Value>(&line) else {
             return broken("the connection broke within a line");
         };
-        if document["kind"] == "error" {
+        if value_at(&document, "/kind") == "error" {
             return Err(fault_of(&document));
         }
-        if let Some(position) = document["position"].as_str() {
+        if let Some(position) = value_at(&document, "/position").as_str() {
             position.clone_into(&mut reading.since);
         }
         reading.is_told = false;
-        is_complete = document["kind"] == "position";
+        is_complete = value_at(&document, "/kind") == "position";
         if !is_complete || !selection.follow {
             say!("{line}");
         }

@@ -12,7 +12,8 @@
 //! ```
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 pub mod api;
@@ -21,6 +22,7 @@ pub mod changes;
 pub mod columns;
 pub mod data;
 pub mod doctor;
+mod document;
 pub mod figures;
 pub mod format;
 pub mod local;
@@ -33,4 +35,5 @@ pub mod status;
 pub mod target;
 
 pub use api::{Answer, Api};
+pub use document::value_at;
 pub use format::Format;

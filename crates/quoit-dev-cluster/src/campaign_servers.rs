@@ -8,7 +8,7 @@ use quoit_bench::campaign::{
 };
 use quoit_cli::api::segment;
 use quoit_cli::target::Target;
-use quoit_cli::{Answer, Api};
+use quoit_cli::{Answer, Api, value_at};
 use quoit_process::StopRequest;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -110,7 +110,7 @@ fn link(sink: &ManagedCluster, source: &ManagedCluster) -> Result<()> {
     let command = json!({ "command": "sink_add", "name": QUEUE, "peers": peers });
     let answer = done(api_of(sink)?.post("repl?all=true", Some(&command))?);
     let nodes = answer.context("linking two clusters")?;
-    let faults = nodes["nodes"].as_object().into_iter().flatten();
+    let faults = value_at(&nodes, "/nodes").as_object().into_iter().flatten();
     let fault = faults.filter_map(|(name, done)| Some((name, done["error"].as_str()?))).next();
     match fault {
         Some((name, fault)) => bail!("linking two clusters: {name}: {fault}"),

@@ -4,7 +4,8 @@
 //! `quoit serve`. [`LocalServers`] starts clusters in the same way for campaigns of the load generator.
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod campaign_servers;

@@ -143,7 +143,7 @@ impl Api {
         }
         // Quoit answers JSON for unknown paths, so an answer without JSON comes from another server.
         let question = if status == 404 { "; is it a node of quoit?" } else { "" };
-        match (document["message"].as_str(), document.as_str()) {
+        match (document.get("message").and_then(Value::as_str), document.as_str()) {
             (Some(message), _) => bail!("{} refuses: {message}", self.base),
             (None, Some(text)) => bail!("{} answers status {status}: {text}{question}", self.base),
             (None, None) => bail!("{} answers status {status}; is it a node of quoit?", self.base),

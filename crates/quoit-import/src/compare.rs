@@ -133,7 +133,7 @@ async fn buckets(
     }
     if args.only.is_empty() {
         let listed = here_api.done(here_api.get("admin/v1/bucket-types")?)?;
-        let names = listed["types"].as_array().into_iter().flatten();
+        let names = listed.get("types").and_then(Value::as_array).into_iter().flatten();
         types.extend(names.filter_map(|one| one["name"].as_str()).map(str::to_owned));
     }
     for bucket_type in types {

@@ -152,7 +152,7 @@ fn types_of_report(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
     let report: Value =
         serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
-    let Some(buckets) = report["buckets"].as_array() else {
+    let Some(Value::Array(buckets)) = report.get("buckets") else {
         bail!("{} is not a report of quoit import inspect --format json", path.display());
     };
     let names = buckets.iter().filter_map(|bucket| bucket["type"].as_str());
@@ -243,13 +243,13 @@ fn relevant_props(mut props: Map<String, Value>) -> Map<String, Value> {
 
 fn props_over_http(riak: &Api, path: &str) -> Result<Map<String, Value>> {
     let (status, document) = riak.get(path)?;
-    let Value::Object(props) = document["props"].clone() else {
+    let Some(Value::Object(props)) = document.get("props") else {
         bail!(
             "{}/{path} answers status {status} without properties; is there such a type in Riak?",
             riak.base()
         );
     };
-    Ok(relevant_props(props))
+    Ok(relevant_props(props.clone()))
 }
 
 fn compare_type(
@@ -262,13 +262,13 @@ fn compare_type(
         return Ok(("missing".to_owned(), differences(wanted, &Value::Null)));
     }
     let document = here.done((status, document))?;
-    let state = document["state"].as_str().unwrap_or_default().to_owned();
-    Ok((state, differences(wanted, &document["props"])))
+    let state = document.get("state").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok((state, differences(wanted, document.get("props").unwrap_or(&Value::Null))))
 }
 
 fn compare_bucket(here: &Api, path: &str, wanted: &Map<String, Value>) -> Result<Vec<Difference>> {
     let document = here.done(here.get(path)?)?;
-    Ok(differences(wanted, &document["props"]))
+    Ok(differences(wanted, document.get("props").unwrap_or(&Value::Null)))
 }
 
 /// The properties of Riak that have another value in the cluster. A property that the cluster does not have
@@ -328,7 +328,7 @@ fn write_accepted(
     let (mut props, mut refused) = (wanted.clone(), Map::new());
     loop {
         let (status, document) = write(&Value::Object(props.clone()))?;
-        let bad: Vec<(String, Value)> = match document["details"].as_object() {
+        let bad: Vec<(String, Value)> = match document.get("details").and_then(Value::as_object) {
             Some(details) if status == 400 => details.clone().into_iter().collect(),
             _ => Vec::new(),
         };

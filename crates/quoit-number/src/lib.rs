@@ -11,6 +11,7 @@
     clippy::cast_sign_loss,
     reason = "this crate names these casts"
 )]
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::string_slice))]
 
 /// Quoit needs a 64-bit processor: lengths and offsets of 64 bits are indexes in memory.
 const _: () = assert!(usize::BITS == 64);

@@ -5,7 +5,7 @@ use crate::diagnosis;
 use anyhow::{Context, Result, bail};
 use quoit_cli::doctor::{Check, Verdict};
 use quoit_cli::target::TargetArgs;
-use quoit_cli::{Answer, Api};
+use quoit_cli::{Answer, Api, value_at};
 use quoit_import::facade::NodeQuery;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -128,21 +128,21 @@ fn listed(value: &Value) -> &[Value] {
 /// the figures of the node.
 fn vnode_status(line: &Line) -> Result<String> {
     let (partitions, status) = (line.get("cluster/partitions")?, line.get("status")?);
-    let backend = text_of(&status["stats"]["storage_backend"]);
+    let backend = text_of(value_at(&status, "/stats/storage_backend"));
     let mut terms = Vec::new();
-    for (name, figure) in status["engine"].as_object().into_iter().flatten() {
+    for (name, figure) in value_at(&status, "/engine").as_object().into_iter().flatten() {
         if figure.is_number() || figure.is_boolean() {
             terms.push(format!("{{{name},{figure}}}"));
         }
     }
     if line.has(["--format=json", "--json"]) {
-        return Ok(serde_json::json!({"partitions": partitions["partitions"], "backend": backend,
-            "store": status["engine"]})
+        return Ok(serde_json::json!({"partitions": value_at(&partitions, "/partitions"), "backend": backend,
+            "store": value_at(&status, "/engine")})
         .to_string());
     }
     let mut page =
         "Vnode status information\n-------------------------------------------\n".to_owned();
-    for partition in listed(&partitions["partitions"]) {
+    for partition in listed(value_at(&partitions, "/partitions")) {
         let (index, kind) = (text_of(&partition["index"]), text_of(&partition["type"]));
         let _ = write!(
             page,
@@ -187,7 +187,8 @@ fn diag(line: &Line) -> Result<String> {
     let machine = diagnosis::checks_here()?.into_iter();
     let machine = machine.filter(|check| !of_node.contains(&check.subject));
     let mut findings: Vec<Finding> = machine.map(|check| of_machine(&check)).collect();
-    let ring_size = line.get("cluster/partition-count")?["ring_size"].as_u64().unwrap_or(0);
+    let ring_size = line.get("cluster/partition-count")?;
+    let ring_size = value_at(&ring_size, "/ring_size").as_u64().unwrap_or(0);
     findings.extend(of_cluster(&line.get("overview")?, ring_size));
     let shown = findings.iter().filter(|finding| {
         let level = LEVELS.iter().position(|level| *level == finding.level).unwrap_or(0);
@@ -267,7 +268,7 @@ fn of_cluster(overview: &Value, ring_size: u64) -> Vec<Finding> {
         level,
         format!("The ring has {ring_size} partitions: {each} for each member."),
     );
-    let losses = &overview["losses"]["possibly_incomplete_partitions"];
+    let losses = value_at(overview, "/losses/possibly_incomplete_partitions");
     if !listed(losses).is_empty() {
         say(
             "disk",
@@ -284,18 +285,18 @@ fn of_cluster(overview: &Value, ring_size: u64) -> Vec<Finding> {
 /// Current activity of the node. Tasks take the place of Erlang's processes.
 fn top(line: &Line) -> Result<String> {
     let (status, hot) = (line.get("status")?, line.get("hot-keys")?);
-    let stats = &status["stats"];
+    let stats = value_at(&status, "/stats");
     let figure = |name: &str| stats[name].as_u64().unwrap_or(0);
     let mut page = format!(
         "{}  up {} s  Load: cpu {:.2} {:.2} {:.2}\nMemory: total {} bytes, requests {} of {} bytes\n",
-        text_of(&status["node"]),
-        status["uptime_secs"],
+        text_of(value_at(&status, "/node")),
+        value_at(&status, "/uptime_secs"),
         figure("cpu_avg1") as f64 / 256.0,
         figure("cpu_avg5") as f64 / 256.0,
         figure("cpu_avg15") as f64 / 256.0,
         figure("memory_total"),
-        status["request_memory"]["used_bytes"],
-        status["request_memory"]["budget_bytes"],
+        value_at(&status, "/request_memory/used_bytes"),
+        value_at(&status, "/request_memory/budget_bytes"),
     );
     let _ = writeln!(page, "\n{:<28} {:>10} {:>12}", "Task", "active", "last minute");
     let rows = [
@@ -310,12 +311,12 @@ fn top(line: &Line) -> Result<String> {
     for (name, active, made) in rows {
         let _ = writeln!(page, "{name:<28} {:>10} {:>12}", figure(active), figure(made));
     }
-    for transfer in listed(&line.get("transfers")?["active"]) {
+    for transfer in listed(value_at(&line.get("transfers")?, "/active")) {
         let _ = writeln!(page, "transfer: {transfer}");
     }
     let lines =
         line.option(["-lines", "--lines"]).and_then(|count| count.parse().ok()).unwrap_or(10);
-    for key in listed(&hot["hot"]).iter().take(lines) {
+    for key in listed(value_at(&hot, "/hot")).iter().take(lines) {
         let _ = writeln!(page, "hot key: {key}");
     }
     Ok(page)

@@ -1,7 +1,8 @@
 //! The `quoit` binary: a node, its administration, and the load generator.
 #![cfg_attr(
     not(test),
-    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+    warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss),
+    warn(clippy::indexing_slicing, clippy::string_slice)
 )]
 
 mod bench;
@@ -143,7 +144,7 @@ fn riak(translated: Translation) -> ExitCode {
 fn is_for_scripts(words: &[String]) -> bool {
     let is_of_node = words.first().is_some_and(|first| first == "admin" || first == "repl");
     let is_json = words.iter().any(|word| word == "--format=json")
-        || words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
+        || words.windows(2).any(|pair| *pair == ["--format", "json"]);
     is_of_node && !is_json
 }
 

@@ -1,5 +1,5 @@
 //! The lints that the root of each library and program takes, outside tests: against casts that change
-//! numbers, and against indexes that may panic in the crates that read bytes from outside.
+//! numbers, and against indexes that may panic in the crates of nodes and commands.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,15 +18,26 @@ const CASTING_CRATE: &str = "quoit-number";
 /// An index or a range beyond the end panics, and so does a range that cuts a character of a string.
 const INDEXING_LINTS: [&str; 2] = ["clippy::indexing_slicing", "clippy::string_slice"];
 
-/// The crates that read requests, frames, files or jobs from outside, and refuse such indexes.
+/// The crates of nodes and of commands that refuse such indexes. Crates only for tests and simulations don't.
 const CRATES_WITHOUT_INDEXES: &[&str] = &[
+    "quoit",
+    "quoit-bench",
+    "quoit-cli",
     "quoit-client",
     "quoit-cluster",
     "quoit-config",
     "quoit-core",
     "quoit-data-dir",
+    "quoit-dev-cluster",
+    "quoit-heap",
+    "quoit-import",
     "quoit-mapreduce",
     "quoit-model",
+    "quoit-node",
+    "quoit-number",
+    "quoit-operator",
+    "quoit-process",
+    "quoit-progress",
     "quoit-replication",
     "quoit-riak",
     "quoit-riak-files",

@@ -175,6 +175,7 @@ impl CampaignFigure {
         }
         let parts = term.as_tuple()?;
         let word = parts.first()?.as_atom()?;
+        let argument = || parts.get(1)?.as_atom();
         let name = |index: usize| parts.get(index).map(file_label);
         let number = |index: usize| usize::try_from(parts.get(index)?.as_integer()?).ok();
         match (word, parts.len()) {
@@ -187,9 +188,9 @@ impl CampaignFigure {
             ("extra_percent", 3) => {
                 Some(Self::ExtraPercent { operation: name(1)?, over: name(2)? })
             }
-            ("server", 2) => Some(Self::Server(ServerResource::of_word(parts[1].as_atom()?)?)),
-            ("growth", 2) => Some(Self::Growth(GrowthColumn::of_word(parts[1].as_atom()?)?)),
-            ("at_end", 2) => Some(Self::AtEnd(GrowthColumn::of_word(parts[1].as_atom()?)?)),
+            ("server", 2) => Some(Self::Server(ServerResource::of_word(argument()?)?)),
+            ("growth", 2) => Some(Self::Growth(GrowthColumn::of_word(argument()?)?)),
+            ("at_end", 2) => Some(Self::AtEnd(GrowthColumn::of_word(argument()?)?)),
             (statistic, 2) => {
                 let statistic = Statistic::of_word(statistic)?;
                 Some(Self::Latency { statistic, operation: name(1)? })

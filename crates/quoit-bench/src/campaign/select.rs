@@ -35,8 +35,8 @@ impl LabelPattern<'_> {
         let mut parts: Vec<&str> = parts.collect();
         let last = parts.pop().unwrap_or_default();
         for part in parts {
-            match rest.find(part) {
-                Some(at) => rest = &rest[at + part.len()..],
+            match rest.split_once(part) {
+                Some((_, after)) => rest = after,
                 None => return false,
             }
         }

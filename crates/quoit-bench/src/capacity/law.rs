@@ -53,21 +53,23 @@ impl ScalingLaw {
     /// The best law with these terms, and its sum of squares. `None` if a coefficient would be below 0 or
     /// the points do not determine the law.
     fn fit_terms(points: &[ClusterPoint], used: [bool; TERMS]) -> Option<(f64, Self)> {
-        let places: Vec<usize> = (0..TERMS).filter(|term| used[*term]).collect();
+        let term_count = used.iter().filter(|is_used| **is_used).count();
         let mut sizes: Vec<u32> = points.iter().map(|point| point.nodes).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        if sizes.len() < places.len() {
+        if sizes.len() < term_count {
             return None;
         }
         let row = |point: &ClusterPoint| {
             let nodes = f64::from(point.nodes);
-            let all = terms_of(nodes).map(|term| term * point.rate_per_s / nodes);
-            places.iter().map(|place| all[*place]).collect::<Vec<f64>>()
+            let all = terms_of(nodes).into_iter().zip(used);
+            let kept = all.filter(|(_, is_used)| *is_used);
+            kept.map(|(term, _)| term * point.rate_per_s / nodes).collect::<Vec<f64>>()
         };
         let rows: Vec<Vec<f64>> = points.iter().map(row).collect();
         let solution = least_squares_of_ones(&rows)?;
-        if solution.iter().any(|coefficient| *coefficient < 0.0) || solution[0] <= 0.0 {
+        let has_no_rate = solution.first().is_none_or(|first| *first <= 0.0);
+        if has_no_rate || solution.iter().any(|coefficient| *coefficient < 0.0) {
             return None;
         }
         let deviation = |row: &Vec<f64>| {
@@ -76,8 +78,9 @@ impl ScalingLaw {
         };
         let squares = rows.iter().map(deviation).sum();
         let mut terms = [0.0; TERMS];
-        places.iter().zip(&solution).for_each(|(place, value)| terms[*place] = *value);
-        Some((squares, Self { terms, term_count: places.len() }))
+        let kept = terms.iter_mut().zip(used).filter(|(_, is_used)| *is_used);
+        kept.zip(&solution).for_each(|((term, _), value)| *term = *value);
+        Some((squares, Self { terms, term_count }))
     }
 
     /// Operations per second of a cluster of this size.
@@ -155,8 +158,8 @@ impl ScalingLaw {
             .filter_map(|_| {
                 let mut resampled = points.to_vec();
                 for point in &mut resampled {
-                    let drawn = random.index(deviations.len());
-                    point.rate_per_s = self.rate_per_s(point.nodes) * deviations[drawn].max(1e-3);
+                    let drawn = random.pick(&deviations).max(1e-3);
+                    point.rate_per_s = self.rate_per_s(point.nodes) * drawn;
                 }
                 Some(Self::fit(&resampled)?.nodes_for(rate_per_s).unwrap_or(u32::MAX))
             })
@@ -172,6 +175,7 @@ impl ScalingLaw {
 }
 
 /// The solution x of rows · x = 1 with the least squares; `None` if the rows do not determine it.
+#[expect(clippy::indexing_slicing, reason = "the matrix has one column more than lines")]
 fn least_squares_of_ones(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
     let count = rows.first()?.len();
     // The normal equations, with their right-hand side as the last column.

@@ -291,7 +291,8 @@ fn side(runs: &[RunFigures], others: &[RunFigures]) -> ComparedSide {
 /// The verdict on all figures. Certain differences of any figure count, probable ones only if the figure
 /// decides.
 fn verdict_of(figures: &[ComparedFigure]) -> SideVerdict {
-    let mut found = [false; 4];
+    let (mut probably_slower, mut slower) = (false, false);
+    let (mut probably_faster, mut faster) = (false, false);
     for figure in figures.iter().filter(|figure| !figure.within_noise) {
         let more_is_better = figure.kind == FigureKind::Rate;
         let (is_better, is_certain) = match figure.compared.verdict {
@@ -302,10 +303,15 @@ fn verdict_of(figures: &[ComparedFigure]) -> SideVerdict {
             Verdict::ProbablyLower => (!more_is_better, false),
         };
         if is_certain || figure.decides {
-            found[usize::from(is_better) * 2 + usize::from(is_certain)] = true;
+            let found = match (is_better, is_certain) {
+                (false, false) => &mut probably_slower,
+                (false, true) => &mut slower,
+                (true, false) => &mut probably_faster,
+                (true, true) => &mut faster,
+            };
+            *found = true;
         }
     }
-    let [probably_slower, slower, probably_faster, faster] = found;
     match (slower || probably_slower, faster || probably_faster) {
         (true, true) => SideVerdict::Mixed,
         (true, false) if slower => SideVerdict::Slower,

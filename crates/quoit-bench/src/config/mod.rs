@@ -154,12 +154,10 @@ impl Config {
     /// When a file cannot be read or parsed, the files set no key, or the value of a key does not have the
     /// form that the key requires.
     pub fn load(paths: &[PathBuf]) -> Result<Self, ConfigError> {
-        if paths.is_empty() {
-            return Err(ConfigError::NoFile);
-        }
+        let Some(first) = paths.first() else { return Err(ConfigError::NoFile) };
         let settings = Settings::load(paths)?;
         if settings.is_empty() {
-            return Err(ConfigError::Empty { path: paths[0].clone() });
+            return Err(ConfigError::Empty { path: first.clone() });
         }
         let mut config = Self::from_settings(settings)?;
         config.load_scripts()?;

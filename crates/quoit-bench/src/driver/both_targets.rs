@@ -3,7 +3,6 @@
 use super::http_link::read_security;
 use crate::config::{Config, ConfigError, Target, TargetKeys};
 use crate::login::HttpSecurity;
-use crate::worker_place::WorkerPlace;
 use std::sync::Arc;
 
 /// The servers of both interfaces, each list in the order in which workers take its servers.
@@ -41,9 +40,4 @@ pub(super) fn without_unnamed_overrides(config: &Config) -> Config {
     let mut named = config.clone();
     named.target_overrides.retain(|target| target.list.is_some());
     named
-}
-
-/// The target that a worker uses throughout.
-pub(super) fn target_of(targets: &[Target], place: WorkerPlace) -> &Target {
-    &targets[place.number as usize % targets.len()]
 }

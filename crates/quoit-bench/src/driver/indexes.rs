@@ -82,14 +82,14 @@ fn four_bytes(random: &mut Random) -> String {
 const RANGE_STARTS: [&str; 8] = ["ba", "ca", "da", "ea", "fa", "ga", "gb", "gc"];
 
 fn district(random: &mut Random) -> String {
-    let area = POSTCODE_AREAS[random.index(POSTCODE_AREAS.len())];
+    let area = random.pick(&POSTCODE_AREAS);
     format!("{area}{}", random.uniform(DISTRICT_COUNT))
 }
 
 /// A range query of the postcodes of a district, as the end of a path.
 pub(super) fn postcode_path(random: &mut Random) -> String {
     let district = district(random);
-    let start = RANGE_STARTS[random.index(RANGE_STARTS.len())];
+    let start = random.pick(&RANGE_STARTS);
     format!("postcode_bin/{district}%7C{start}/{district}%7Cgd")
 }
 

@@ -63,7 +63,10 @@ impl Driver for Null {
     fn operation(_: &NullPlan, term: &Term) -> Option<NullOperation> {
         let whole = Some(PrintLimit::Whole);
         let (name, depths) = match term {
-            Term::Tuple(parts) => (parts.first()?.as_atom()?, &parts[1..]),
+            Term::Tuple(parts) => {
+                let (name, depths) = parts.split_first()?;
+                (name.as_atom()?, depths)
+            }
             other => (other.as_atom()?, &[][..]),
         };
         Some(match (name, depths) {
@@ -175,7 +178,7 @@ fn term_of_value(value: Value<'_>, limit: PrintLimit) -> Term {
 fn cut(bytes: &[u8], limit: PrintLimit) -> &[u8] {
     match limit {
         PrintLimit::Whole => bytes,
-        PrintLimit::Elements(count) => &bytes[..count.min(bytes.len())],
+        PrintLimit::Elements(count) => bytes.get(..count).unwrap_or(bytes),
     }
 }
 

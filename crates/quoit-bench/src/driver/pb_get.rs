@@ -31,7 +31,9 @@ pub(super) fn write_get(frame: &mut Vec<u8>, record: PbRecordName<'_>, r: Option
         write_bytes(frame, 13, bucket_type);
     }
     let length = u32::try_from(frame.len() - 4).expect("names are far below 4 GiB");
-    frame[..4].copy_from_slice(&length.to_be_bytes());
+    if let Some(prefix) = frame.first_chunk_mut() {
+        *prefix = length.to_be_bytes();
+    }
 }
 
 /// Writes a field of bytes. `number` must be below 16.

@@ -17,6 +17,7 @@ use super::pb_get::PbRecordName;
 use super::pb_link::{PbLink, Reconnects};
 use crate::config::Target;
 use crate::term::Term;
+use crate::worker_place::WorkerPlace;
 
 /// Interval at which the layout is requested again.
 const LAYOUT_REFRESH: Duration = Duration::from_secs(10);
@@ -72,19 +73,17 @@ struct Node {
 }
 
 impl PbLinks {
-    /// Connects to the worker's target, number `place` of the list. If requests go to replicas, also reads
-    /// the layout from it. The other targets are used when the connection is lost later.
+    /// Connects to the worker's target. If requests go to replicas, also reads the layout from it. The other
+    /// targets are used when the connection is lost later.
     pub(super) async fn open(
         targets: &[Target],
-        place: usize,
+        place: WorkerPlace,
         timeout: Duration,
         routing: Routing,
     ) -> Result<Self, StartError> {
-        let target = &targets[place % targets.len()];
+        let target = place.choose(targets);
         let mut home = PbLink::open(target, timeout).await?;
-        let count = targets.len();
-        let rotated = (0..count).map(|step| targets[(place + step) % count].to_string());
-        let targets = rotated.collect();
+        let targets = rotated(targets, place.number as usize).map(Target::to_string).collect();
         if routing == Routing::Target {
             return Ok(Self { home, targets, replicas: None });
         }
@@ -106,9 +105,9 @@ impl PbLinks {
 
     /// The connection that the current operation uses.
     pub(super) fn link(&mut self) -> &mut PbLink {
-        match &mut self.replicas {
-            Some(Replicas { nodes, current: Some(place), .. }) => &mut nodes[*place].link,
-            _ => &mut self.home,
+        match self.replicas.as_mut().and_then(Replicas::current_node) {
+            Some(node) => &mut node.link,
+            None => &mut self.home,
         }
     }
 
@@ -172,6 +171,11 @@ impl PbLinks {
 }
 
 impl Replicas {
+    /// The node that the current operation uses.
+    fn current_node(&mut self) -> Option<&mut Node> {
+        self.nodes.get_mut(self.current?)
+    }
+
     /// Notes the failure of the last operation's node, and reads the layout again if that is due.
     async fn prepare(&mut self, home: &mut PbLink) {
         self.note_failure();
@@ -182,8 +186,8 @@ impl Replicas {
 
     /// If the last operation's node has lost its connection, marks the node to be skipped for a while.
     fn note_failure(&mut self) {
-        let Some(node) = self.current.map(|place| &mut self.nodes[place]) else { return };
         let now = Instant::now();
+        let Some(node) = self.current_node() else { return };
         if node.link.is_down() && node.retry_at <= now {
             node.retry_at = now + FAILURE_PAUSE;
             self.refresh_at = self.refresh_at.min(now + FAILURE_PAUSE);
@@ -227,7 +231,7 @@ impl Replicas {
         let now = Instant::now();
         self.current = None;
         for place in some.chain(all) {
-            let node = &mut self.nodes[place];
+            let Some(node) = self.nodes.get_mut(place) else { continue };
             if node.link.is_down() {
                 if node.retry_at > now {
                     continue;
@@ -278,8 +282,8 @@ mod tests {
             Target::parse(&listener.local_addr().unwrap().to_string()).unwrap()
         };
         let targets = [target(&other), target(&own)];
-        let timeout = Duration::from_secs(62);
-        let mut links = PbLinks::open(&targets, 1, timeout, Routing::Target).await.unwrap();
+        let (own_place, timeout) = (WorkerPlace { number: 1, count: 1 }, Duration::from_secs(62));
+        let mut links = PbLinks::open(&targets, own_place, timeout, Routing::Target).await.unwrap();
         let (stream, _) = own.accept().await.unwrap();
         drop((stream, own));
         let ping = [0, 0, 0, 1, MessageCode::PingReq as u8];

@@ -102,7 +102,7 @@ impl Driver for Redis {
     }
 
     async fn connect(plan: &RedisPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let target = &plan.targets[place.number as usize % plan.targets.len()];
+        let target = place.choose(&plan.targets);
         let opened = async {
             let address = ConnectionAddr::Tcp(target.host.clone(), target.port);
             let client = Client::open(address.into_connection_info()?)?;

@@ -33,7 +33,7 @@ impl RequestStream {
         place: WorkerPlace,
         limit: Duration,
     ) -> Result<Self, StartError> {
-        let target = &targets[place.number as usize % targets.len()];
+        let target = place.choose(targets);
         let opened = open((target.host.as_str(), target.port), limit).await;
         let opened = opened.and_then(|stream| {
             let address = stream.get_ref().peer_addr()?;

@@ -43,10 +43,11 @@ impl Body {
         mut kept: Option<&mut Vec<u8>>,
     ) -> Result<usize, HttpError> {
         let mut taken = 0;
-        while taken < bytes.len() && !self.is_complete() {
-            let rest = &bytes[taken..];
+        while !self.is_complete()
+            && let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty())
+        {
             if let Some(kept) = &mut kept {
-                kept.extend_from_slice(&rest[..self.content_at_front(rest.len())]);
+                kept.extend_from_slice(self.content_at_front(rest));
             }
             let step = match self {
                 Self::UntilClose => rest.len(),
@@ -67,8 +68,8 @@ impl Body {
         Ok(taken)
     }
 
-    /// Number of the next bytes that are content.
-    fn content_at_front(self, available: usize) -> usize {
+    /// The next bytes that are content.
+    fn content_at_front(self, available: &[u8]) -> &[u8] {
         let content = match self {
             Self::UntilClose => return available,
             Self::Sized(left) => left,
@@ -76,7 +77,8 @@ impl Body {
             Self::Chunked(Chunk::Data(left)) => left.saturating_sub(2),
             Self::Chunked(_) => 0,
         };
-        usize::try_from(content).map_or(available, |content| content.min(available))
+        let content = usize::try_from(content).ok().and_then(|content| available.get(..content));
+        content.unwrap_or(available)
     }
 
     fn take_line(&mut self, line: &[u8]) -> Result<(), HttpError> {
@@ -106,8 +108,9 @@ fn take(left: &mut u64, available: usize) -> usize {
 
 /// The first line without its line break, and its length including it, if the line is complete.
 fn line_of(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, HttpError> {
-    match bytes.iter().position(|byte| *byte == b'\n') {
-        Some(end) => Ok(Some((bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]), end + 1))),
+    let line = bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.get(..end));
+    match line {
+        Some(line) => Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), line.len() + 1))),
         None if bytes.len() > LINE_BYTES_MAX => {
             Err(HttpError::Malformed("a line of a chunked body does not end"))
         }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Buf as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
@@ -13,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 use quoit_client::ClientStream;
 
 use super::body::{Body, Chunk};
+use super::read_buffer::ReadBuffer;
 use super::{HttpError, HttpRequest, ResponseContent};
 use crate::config::Target;
 use crate::login::HttpSecurity;
@@ -21,9 +23,6 @@ use crate::sent::note_sent;
 /// Time without any packet after which a peer machine counts as dead. A slow answer is not silence, because
 /// the peer's kernel still acknowledges probes.
 const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
-
-/// Initial size of the read buffer, enough for a response with a value of a few kilobytes.
-const BUFFER_BYTES: usize = 16 << 10;
 
 /// Maximum size of a response's head, in bytes.
 const HEAD_BYTES_MAX: usize = 1 << 20;
@@ -38,9 +37,7 @@ pub(crate) struct Connection {
     security: Option<Arc<HttpSecurity>>,
     /// Buffer for the head of a request with the login, if there is a login.
     head: Vec<u8>,
-    buffer: Vec<u8>,
-    /// Number of bytes at the front of the buffer that were read and not consumed.
-    filled: usize,
+    buffer: ReadBuffer,
     /// The timer of requests, reset for each. A timer that only moves forward costs almost nothing.
     timer: Pin<Box<Sleep>>,
     timeout: Duration,
@@ -108,8 +105,7 @@ impl Connection {
             stream,
             security: security.cloned(),
             head: Vec::new(),
-            buffer: vec![0; BUFFER_BYTES],
-            filled: 0,
+            buffer: ReadBuffer::new(),
             timer: Box::pin(tokio::time::sleep(timeout)),
             timeout,
             vclock: Vec::new(),
@@ -164,8 +160,8 @@ impl Connection {
         self.body.clear();
         loop {
             let kept = self.keeps_bodies.then_some(&mut self.body);
-            let taken = body.consume(&self.buffer[..self.filled], kept)?;
-            self.drop_front(taken);
+            let taken = body.consume(self.buffer.filled(), kept)?;
+            self.buffer.drop_front(taken);
             if body.is_complete() {
                 break;
             }
@@ -179,7 +175,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        if self.filled > 0 {
+        if !self.buffer.filled().is_empty() {
             return Err(HttpError::Malformed("bytes follow the response"));
         }
         self.is_reusable = is_kept && body != Body::UntilClose;
@@ -207,48 +203,38 @@ impl Connection {
                 return Err(HttpError::Connection(io::ErrorKind::WriteZero.into()));
             }
             let of_head = sent.min(head.len());
-            head = &head[of_head..];
-            body = &body[sent - of_head..];
+            head.advance(of_head);
+            body.advance(sent - of_head);
         }
         Ok(())
     }
 
     /// Reads more bytes, behind those in the buffer.
     async fn fill(&mut self) -> Result<(), HttpError> {
-        if self.filled == self.buffer.len() {
-            self.buffer.resize(self.buffer.len() * 2, 0);
-        }
         let read = tokio::select! {
             biased;
-            read = self.stream.read(&mut self.buffer[self.filled..]) => read,
+            read = self.stream.read(self.buffer.room()) => read,
             () = self.timer.as_mut() => return Err(HttpError::Timeout),
         };
         match read.map_err(HttpError::Connection)? {
             0 => Err(HttpError::Connection(io::ErrorKind::UnexpectedEof.into())),
             count => {
-                self.filled += count;
+                self.buffer.note_read(count);
                 Ok(())
             }
         }
     }
 
-    fn drop_front(&mut self, count: usize) {
-        if count < self.filled {
-            self.buffer.copy_within(count..self.filled, 0);
-        }
-        self.filled -= count;
-    }
-
     /// Reads the head of the final response. Interim responses are skipped.
     async fn read_head(&mut self) -> Result<(Response, Body, bool), HttpError> {
         loop {
-            let bytes = &self.buffer[..self.filled];
+            let bytes = self.buffer.filled();
             if let Some(head) = parse_head(bytes, &mut self.vclock, &mut self.content_type)? {
-                self.drop_front(head.size_bytes);
+                self.buffer.drop_front(head.size_bytes);
                 if !(100..200).contains(&head.response.status) {
                     return Ok((head.response, head.body, head.is_kept));
                 }
-            } else if self.filled > HEAD_BYTES_MAX {
+            } else if self.buffer.filled().len() > HEAD_BYTES_MAX {
                 return Err(HttpError::Malformed("the head is too large"));
             } else {
                 self.fill().await?;

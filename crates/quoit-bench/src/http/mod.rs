@@ -5,6 +5,7 @@
 mod body;
 mod connection;
 pub(crate) mod multipart;
+mod read_buffer;
 #[cfg(test)]
 mod tests;
 

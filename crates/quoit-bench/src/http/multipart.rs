@@ -12,34 +12,36 @@ pub(crate) fn values_of(content: ResponseContent<'_>) -> Result<Vec<&[u8]>, Http
     let Some(boundary) = boundary_of(content_type) else { return Err(malformed) };
     let delimiter = [b"--", boundary].concat();
     // The first delimiter may be at the very start, without a line break before it.
-    let Some(start) = find(body, &delimiter) else { return Err(malformed) };
-    let mut rest = &body[start + delimiter.len()..];
+    let Some((_, mut rest)) = split_once(body, &delimiter) else { return Err(malformed) };
     let separator = [b"\r\n", &delimiter[..]].concat();
     let mut values = Vec::new();
     while !rest.starts_with(b"--") {
-        let end = find(rest, &separator);
-        let part = rest.strip_prefix(b"\r\n").zip(end);
-        let Some((_, end)) = part else { return Err(malformed) };
-        let part = &rest[2..end.max(2)];
-        let Some(head_end) = find(part, b"\r\n\r\n") else { return Err(malformed) };
-        let (head, value) = (&part[..head_end], &part[head_end + 4..]);
+        let Some((part, after)) = split_once(rest, &separator) else { return Err(malformed) };
+        let part = part.strip_prefix(b"\r\n").and_then(|part| split_once(part, b"\r\n\r\n"));
+        let Some((head, value)) = part else { return Err(malformed) };
         let is_deleted = head
             .split(|byte| *byte == b'\n')
             .any(|line| line.to_ascii_lowercase().starts_with(DELETED));
         if !is_deleted {
             values.push(value);
         }
-        rest = &rest[end + separator.len()..];
+        rest = after;
     }
     Ok(values)
 }
 
 fn boundary_of(content_type: &[u8]) -> Option<&[u8]> {
     let place = find(&content_type.to_ascii_lowercase(), b"boundary=")?;
-    let value = &content_type[place + b"boundary=".len()..];
+    let value = content_type.get(place + b"boundary=".len()..)?;
     let value = value.split(|byte| *byte == b';').next()?.trim_ascii();
     let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
     Some(unquoted.unwrap_or(value)).filter(|boundary| !boundary.is_empty())
+}
+
+/// The text before the first occurrence of a pattern, and the text after it.
+fn split_once<'a>(text: &'a [u8], pattern: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (before, rest) = text.split_at_checked(find(text, pattern)?)?;
+    Some((before, rest.strip_prefix(pattern)?))
 }
 
 fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {

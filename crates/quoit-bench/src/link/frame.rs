@@ -21,15 +21,13 @@ const LENGTH_BYTES: usize = 4;
 ///
 /// [`LinkError::TooLong`].
 pub fn encode_frame<M: Serialize>(message: &M) -> Result<Vec<u8>, LinkError> {
-    let mut frame = vec![0; LENGTH_BYTES];
-    serde_json::to_writer(&mut frame, message)
-        .map_err(|error| LinkError::Malformed(error.to_string()))?;
-    let length = frame.len() - LENGTH_BYTES;
+    let message =
+        serde_json::to_vec(message).map_err(|error| LinkError::Malformed(error.to_string()))?;
+    let length = message.len();
     let too_long = LinkError::TooLong { bytes: length as u64, max: FRAME_BYTES_MAX };
     let prefix =
         u32::try_from(length).ok().filter(|_| length <= FRAME_BYTES_MAX).ok_or(too_long)?;
-    frame[..LENGTH_BYTES].copy_from_slice(&prefix.to_be_bytes());
-    Ok(frame)
+    Ok([&prefix.to_be_bytes()[..], &message].concat())
 }
 
 /// Decodes the first frame of `bytes`. Returns the message and the length of its frame, or `None` while the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::moments::OperationTimes;
-use super::stats::OperationStats;
+use super::stats::{OperationStats, of_operation};
 
 /// Distributions of the parts of the latencies, and of times that say how far the latencies can be trusted.
 #[derive(Debug, Clone)]
@@ -98,11 +98,11 @@ impl Breakdown {
             self.queueing.record(nanos(queueing));
         }
         self.client_delay.record(nanos(moments.client_delay()));
-        self.service[operation].record(nanos(moments.service()));
+        of_operation(&mut self.service, operation).record(nanos(moments.service()));
     }
 
     pub(super) fn record_failed(&mut self, operation: usize, elapsed: Duration) {
-        self.failed[operation].record(nanos(elapsed));
+        of_operation(&mut self.failed, operation).record(nanos(elapsed));
     }
 
     pub(super) fn record_canary(&mut self, elapsed: Duration) {

@@ -20,11 +20,24 @@ pub(crate) struct Collector {
 #[derive(Debug)]
 struct CollectorState {
     windows: BTreeMap<u64, Window>,
-    /// For each thread the number of seconds that it has completed; `None` once the thread has finished.
-    passed_seconds: Vec<Option<u64>>,
-    loads: Vec<ThreadLoad>,
-    /// For each finished thread its gaps between successes.
-    gaps: Vec<Option<Gaps>>,
+    threads: Vec<ThreadState>,
+}
+
+/// The information that a thread has delivered about itself.
+#[derive(Debug, Clone)]
+struct ThreadState {
+    /// Number of seconds that the thread has completed; `None` once it has finished.
+    passed_seconds: Option<u64>,
+    load: ThreadLoad,
+    /// The gaps between successes, once the thread has finished.
+    gaps: Option<Gaps>,
+}
+
+impl CollectorState {
+    #[expect(clippy::indexing_slicing, reason = "threads have numbers below their count")]
+    fn thread(&mut self, number: usize) -> &mut ThreadState {
+        &mut self.threads[number]
+    }
 }
 
 /// The counts that a thread delivers when a window is over.
@@ -59,12 +72,10 @@ pub(crate) struct Completed {
 impl Collector {
     pub(crate) fn new(size: CollectorSize) -> Self {
         let CollectorSize { thread_count, operation_count } = size;
-        let state = CollectorState {
-            windows: BTreeMap::new(),
-            passed_seconds: vec![Some(0); thread_count],
-            loads: vec![ThreadLoad::default(); thread_count],
-            gaps: vec![None; thread_count],
-        };
+        let thread =
+            ThreadState { passed_seconds: Some(0), load: ThreadLoad::default(), gaps: None };
+        let state =
+            CollectorState { windows: BTreeMap::new(), threads: vec![thread; thread_count] };
         Self { operation_count, state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -85,32 +96,33 @@ impl Collector {
             let shared = state.windows.entry(delivery.second);
             shared.or_insert_with(|| Window::new(count)).add(delivery.window);
         }
-        state.passed_seconds[thread] = Some(delivery.passed_seconds);
-        state.loads[thread] = delivery.load;
+        let thread = state.thread(thread);
+        thread.passed_seconds = Some(delivery.passed_seconds);
+        thread.load = delivery.load;
         drop(state);
         self.changed.notify_one();
     }
 
     /// Stores the gaps of a thread whose workers have ended.
     pub(super) fn deliver_gaps(&self, thread: usize, gaps: Gaps) {
-        self.state().gaps[thread] = Some(gaps);
+        self.state().thread(thread).gaps = Some(gaps);
     }
 
     /// The gaps of all threads that have delivered them.
     pub(crate) fn gaps(&self) -> Vec<Gaps> {
-        self.state().gaps.iter().flatten().cloned().collect()
+        self.state().threads.iter().filter_map(|thread| thread.gaps.clone()).collect()
     }
 
     /// Marks a thread as finished: it will add nothing more.
     pub(crate) fn finish(&self, thread: usize) {
-        self.state().passed_seconds[thread] = None;
+        self.state().thread(thread).passed_seconds = None;
         self.changed.notify_one();
     }
 
     /// Takes the windows that are complete.
     pub(crate) fn take_completed(&self) -> Completed {
         let mut state = self.state();
-        let slowest = state.passed_seconds.iter().flatten().min().copied();
+        let slowest = state.threads.iter().filter_map(|thread| thread.passed_seconds).min();
         let through_second = slowest.unwrap_or(u64::MAX);
         let rest = state.windows.split_off(&through_second);
         let windows = std::mem::replace(&mut state.windows, rest).into_iter().collect();
@@ -119,7 +131,7 @@ impl Collector {
 
     /// The use of time of each thread, as of its last delivery.
     pub(crate) fn loads(&self) -> Vec<ThreadLoad> {
-        self.state().loads.clone()
+        self.state().threads.iter().map(|thread| thread.load).collect()
     }
 
     /// Waits until a thread delivers or finishes.

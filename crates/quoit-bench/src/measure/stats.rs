@@ -210,17 +210,29 @@ impl OperationStats {
         let count = self.count();
         let ranks = quantiles.map(|quantile| quoit_number::rounded(quantile * count as f64).max(1));
         let mut values = [to_us(self.max_ns); N];
-        let (mut reached, mut next) = (0, 0);
+        let mut wanted = ranks.into_iter().zip(&mut values).peekable();
+        let mut reached = 0;
         for step in self.latencies_ns.iter_recorded() {
             reached += step.count_since_last_iteration();
-            while next < N && ranks[next] <= reached && ranks[next] < count {
+            while let Some((_, value)) =
+                wanted.next_if(|(rank, _)| *rank <= reached && *rank < count)
+            {
                 let middle_ns = self.latencies_ns.median_equivalent(step.value_iterated_to());
-                values[next] = to_us(middle_ns.clamp(self.min_ns, self.max_ns));
-                next += 1;
+                *value = to_us(middle_ns.clamp(self.min_ns, self.max_ns));
             }
         }
         values
     }
+}
+
+/// The statistics of an operation among those of all operations of the mix.
+#[inline]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "operations have numbers below that of the mix's entries"
+)]
+pub(super) fn of_operation(stats: &mut [OperationStats], operation: usize) -> &mut OperationStats {
+    &mut stats[operation]
 }
 
 /// Converts nanoseconds to microseconds, rounded to nearest.
@@ -260,6 +272,19 @@ impl Window {
         &self.errors
     }
 
+    /// The failures with their operations, which are given in the order of the mix.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "operations have numbers below that of the mix's entries"
+    )]
+    pub(crate) fn errors_of<'a, T>(
+        &'a self,
+        operations: &'a [T],
+    ) -> impl Iterator<Item = (&'a T, &'a Term, u64)> {
+        let errors = self.errors.iter();
+        errors.map(|((operation, reason), count)| (&operations[*operation], reason, *count))
+    }
+
     /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.is_empty
@@ -279,14 +304,15 @@ impl Window {
     pub(crate) fn record(&mut self, operation: usize, moments: &OperationTimes) {
         self.is_empty = false;
         // 64 bits hold the nanoseconds of 584 years.
-        self.operations[operation].record(quoit_number::low_u64(moments.latency().as_nanos()));
+        let latency_ns = quoit_number::low_u64(moments.latency().as_nanos());
+        of_operation(&mut self.operations, operation).record(latency_ns);
         self.breakdown.record(operation, moments);
     }
 
     /// Counts a failure that occurred `elapsed` after the operation should have begun.
     pub(crate) fn record_error(&mut self, operation: usize, reason: Term, elapsed: Duration) {
         self.is_empty = false;
-        self.operations[operation].error_count += 1;
+        of_operation(&mut self.operations, operation).error_count += 1;
         self.breakdown.record_failed(operation, elapsed);
         self.count_errors(operation, reason, 1);
     }

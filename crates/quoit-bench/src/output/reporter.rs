@@ -172,8 +172,8 @@ impl<'a> Reporter<'a> {
         };
         let told = self.terminal.row(&row);
         self.tell_loss(told.map_err(|error| format!("the file of OpenMetrics: {error}")));
-        for ((index, reason), count) in self.row.errors() {
-            let key = self.operations[*index].error_key(reason);
+        for (operation, reason, count) in self.row.errors_of(&self.operations) {
+            let key = operation.error_key(reason);
             self.log.warning(&format!("{count} errors {key}"));
         }
         self.row.clear();

@@ -102,9 +102,8 @@ impl Tables {
         total: &Window,
     ) -> Result<(), OutputError> {
         let mut rows: Vec<(Term, u64)> = total
-            .errors()
-            .iter()
-            .map(|((index, reason), count)| (operations[*index].error_key(reason), *count))
+            .errors_of(operations)
+            .map(|(operation, reason, count)| (operation.error_key(reason), count))
             .collect();
         rows.sort();
         let text: String = rows

@@ -33,12 +33,14 @@ impl ViewedSecond<'_> {
                 spectrum.add(latency, step.count_since_last_iteration());
             }
         }
-        let lines = self.operations.iter().enumerate().map(|(index, operation)| {
-            let stats = self.second.map(|window| &window.operations()[index]);
+        let of_second = self.second.map(Window::operations).unwrap_or_default();
+        let with_totals = self.operations.iter().zip(self.total.operations());
+        let lines = with_totals.enumerate().map(|(index, (operation, total))| {
+            let stats = of_second.get(index);
             OperationLine {
                 name: operation.name(),
                 rate_per_s: stats.map_or(0.0, |stats| stats.count() as f64),
-                error_count: self.total.operations()[index].error_count(),
+                error_count: total.error_count(),
                 latencies_us: stats.filter(|stats| stats.count() > 0).map(latencies_us),
             }
         });
@@ -56,11 +58,8 @@ impl ViewedSecond<'_> {
     fn errors(&self) -> Vec<(String, u64)> {
         let mut errors: Vec<(String, u64)> = self
             .total
-            .errors()
-            .iter()
-            .map(|((index, reason), count)| {
-                (format!("{}: {reason}", self.operations[*index].name()), *count)
-            })
+            .errors_of(self.operations)
+            .map(|(operation, reason, count)| (format!("{}: {reason}", operation.name()), count))
             .collect();
         errors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         errors.truncate(REASONS_MAX);

@@ -13,6 +13,7 @@ const POINT_COUNT_MIN: usize = 6;
 /// each place a parabola is fitted by least squares to the nearest three quarters of the points, with
 /// weights `(1 - d³)³` by their distance. It omits the robustness iterations, as R's `loess` and ggplot2's
 /// smoother do by default. Fewer than six points are joined by straight lines.
+#[expect(clippy::indexing_slicing, reason = "the nearest points end before all points do")]
 pub(crate) fn loess(points: &[(f64, f64)], at_count: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() < POINT_COUNT_MIN || last.0 <= first.0 {
@@ -45,10 +46,10 @@ fn local_fit(near: &[(f64, f64)], x: f64) -> f64 {
         let u = (at - x) / unit;
         let weight = (1.0 - u.abs().powi(3)).max(0.0).powi(3);
         let mut term = weight;
-        for power in 0..5 {
-            sums[power] += term;
-            if power < 3 {
-                products[power] += term * y;
+        for (power, sum) in sums.iter_mut().enumerate() {
+            *sum += term;
+            if let Some(product) = products.get_mut(power) {
+                *product += term * y;
             }
             term *= u;
         }

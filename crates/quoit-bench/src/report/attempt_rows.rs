@@ -49,8 +49,8 @@ fn count_failures(results: &Results, operation: &mut OperationRows) -> Result<()
     }
     for (place, (done, failed)) in windows {
         let attempts = done.attempts(&failed).filter(|_| done.count() > 0);
-        if let Some(latencies) = attempts.map(|attempts| attempts.latencies) {
-            let row = &mut rows[place];
+        let latencies = attempts.map(|attempts| attempts.latencies);
+        if let Some((row, latencies)) = rows.get_mut(place).zip(latencies) {
             row.mean_us = latencies.mean_us;
             row.median_us = latencies.median_us as f64;
             row.p95_us = latencies.p95_us as f64;

@@ -71,11 +71,13 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
 /// after another do less in it, so the line would drop although the server was not slower.
 fn whole_windows(rows: &[super::SummaryRow]) -> impl Iterator<Item = &super::SummaryRow> {
     let usual_s = rows.first().map_or(0.0, |row| row.window_s);
-    let count = match rows {
-        [_, .., last] if last.window_s < usual_s * WINDOW_SHARE_MIN => rows.len() - 1,
-        _ => rows.len(),
+    let whole = match rows {
+        [others @ .., last] if !others.is_empty() && last.window_s < usual_s * WINDOW_SHARE_MIN => {
+            others
+        }
+        _ => rows,
     };
-    rows[..count].iter().filter(|row| row.window_s > 0.0)
+    whole.iter().filter(|row| row.window_s > 0.0)
 }
 
 fn panels_of<'a>(

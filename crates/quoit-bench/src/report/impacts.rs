@@ -1,5 +1,6 @@
 //! Effects of a run's events: the time until the load was affected and until it had recovered.
 
+use super::steadiness::upper_median;
 use super::time_spans::Second;
 use super::{EventRow, Results};
 use std::ops::Range;
@@ -40,34 +41,30 @@ pub(super) fn impacts(results: &Results, seconds: &[Second]) -> Vec<Impact> {
 fn impact(times_s: Range<f64>, seconds: &[Second]) -> Impact {
     let Range { start: at_s, end: until_s } = times_s;
     // The second that contains the event belongs to neither side.
-    let before: Vec<&Second> = seconds.iter().filter(|second| second.end_s <= at_s).collect();
-    let before = &before[before.len().saturating_sub(BEFORE_MAX)..];
+    let mut before: Vec<&Second> = seconds.iter().filter(|second| second.end_s <= at_s).collect();
+    before.drain(..before.len().saturating_sub(BEFORE_MAX));
     if before.len() < BEFORE_MIN {
         return Impact::Unknown;
     }
     let median = |of: fn(&Second) -> f64| {
-        let mut values: Vec<f64> = before.iter().map(|second| of(second)).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+        upper_median(&before.iter().map(|second| of(second)).collect::<Vec<f64>>())
     };
     let (rate, p99_us) = (median(|second| second.rate_per_s), median(|second| second.p99_us));
     let failed_before = before.iter().any(|second| second.failed > 0.0);
-    let is_troubled = |second: &&&Second| {
+    let is_troubled = |second: &Second| {
         (second.failed > 0.0 && !failed_before)
             || second.rate_per_s < RATE_SHARE_MIN * rate
             || second.p99_us > P99_RATIO_MAX * p99_us
     };
-    let after: Vec<&Second> =
-        seconds.iter().filter(|second| second.end_s > at_s && second.end_s <= until_s).collect();
-    let Some(first) = after.iter().position(|second| is_troubled(&second)) else {
-        return Impact::None;
-    };
-    let troubles: Vec<bool> = after[first..].iter().map(|second| is_troubled(&second)).collect();
+    let after = seconds.iter().filter(|second| second.end_s > at_s && second.end_s <= until_s);
+    let after: Vec<&Second> = after.skip_while(|second| !is_troubled(second)).collect();
+    let Some(noticed) = after.first() else { return Impact::None };
+    let troubles: Vec<bool> = after.iter().map(|second| is_troubled(second)).collect();
     let good = troubles.windows(GOOD_SECONDS).position(|window| !window.contains(&true));
     let length_s = |second: &Second| second.end_s - second.start_s;
-    let recovered = good.map(|good| after[first + good]);
+    let recovered = good.and_then(|good| after.get(good));
     Impact::Felt {
-        noticed_s: after[first].end_s - at_s,
+        noticed_s: noticed.end_s - at_s,
         recovered_s: recovered.map(|second| second.end_s - length_s(second) - at_s),
     }
 }

@@ -138,7 +138,8 @@ impl Results {
     /// True if a window ends at this time and nothing succeeded in it.
     pub(super) fn is_silent_at(&self, elapsed_s: f64) -> bool {
         let found = self.summary.binary_search_by(|row| row.elapsed_s.total_cmp(&elapsed_s));
-        found.is_ok_and(|index| self.summary[index].successful <= 0.0)
+        let row = found.ok().and_then(|index| self.summary.get(index));
+        row.is_some_and(|row| row.successful <= 0.0)
     }
 
     /// Keeps the rows whose windows end within a range of times, in seconds since the start of the

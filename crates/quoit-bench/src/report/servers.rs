@@ -1,7 +1,7 @@
 //! Figures of a run's servers, on the time axis of the run.
 
 use super::{ReportError, Results, thinned};
-use crate::watch::{self, COLUMNS, CPU, FIGURE_COUNT, READ, ServerRow, WRITTEN};
+use crate::watch::{self, COLUMNS, CPU, FIGURE_COUNT, READ, ServerColumn, ServerRow, WRITTEN};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -67,6 +67,7 @@ struct MeasuredRows<'a> {
 
 impl MeasuredRows<'_> {
     /// Arranges the rows. `operations` is the number of successful operations.
+    #[expect(clippy::indexing_slicing, reason = "a row has one of the names and of the seconds")]
     fn arrange(&self, operations: f64) -> Servers {
         let rows = self.rows;
         let mut names: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
@@ -115,25 +116,27 @@ impl MeasuredRows<'_> {
 }
 
 fn per_operation(rows: &[ServerRow], covered_s: &[f64], operations: f64) -> OperationCost {
-    let total = |column: usize| {
-        let used = rows.iter().zip(covered_s).map(|(row, span)| Some(row.figures[column]? * span));
+    let total = |of_row: fn(&ServerRow) -> Option<f64>| {
+        let used = rows.iter().zip(covered_s).map(|(row, span)| Some(of_row(row)? * span));
         used.sum::<Option<f64>>()
     };
-    let of = |column: usize| Some(total(column)? / operations).filter(|_| operations > 0.0);
+    let of = |of_row: fn(&ServerRow) -> Option<f64>| {
+        Some(total(of_row)? / operations).filter(|_| operations > 0.0)
+    };
     OperationCost {
-        cpu_us: of(CPU).map(|seconds| seconds * 1e6),
-        read_bytes: of(READ),
-        written_bytes: of(WRITTEN),
+        cpu_us: of(|row| row.figures[CPU]).map(|seconds| seconds * 1e6),
+        read_bytes: of(|row| row.figures[READ]),
+        written_bytes: of(|row| row.figures[WRITTEN]),
     }
 }
 
 impl Servers {
-    /// Indices of the columns that have a value above 0.
-    pub(super) fn shown(&self) -> impl Iterator<Item = usize> {
-        let is_shown = |column: &usize| {
-            self.columns[*column].iter().flatten().flatten().any(|value| *value > 0.0)
-        };
-        (0..COLUMNS.len()).filter(is_shown)
+    /// The columns that have a value above 0, each with the values of each server.
+    pub(super) fn shown(
+        &self,
+    ) -> impl Iterator<Item = (&'static ServerColumn, &[Vec<Option<f64>>])> {
+        let columns = COLUMNS.iter().zip(self.columns.iter().map(Vec::as_slice));
+        columns.filter(|(_, values)| values.iter().flatten().flatten().any(|value| *value > 0.0))
     }
 }
 
@@ -167,7 +170,8 @@ mod tests {
         let of_a = vec![Some(0.1), Some(0.2), None, None];
         let of_b = vec![Some(0.5), None, None, Some(0.3)];
         assert_eq!(servers.columns[CPU], [of_a, of_b]);
-        assert_eq!(servers.shown().collect::<Vec<_>>(), [CPU, WRITTEN]);
+        let shown: Vec<&str> = servers.shown().map(|(column, _)| column.name).collect();
+        assert_eq!(shown, [COLUMNS[CPU].name, COLUMNS[WRITTEN].name]);
     }
 
     #[test]

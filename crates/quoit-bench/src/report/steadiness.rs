@@ -7,7 +7,7 @@
 //! steady either if its last third differs from the first third of the rest, because the rule finds
 //! warm-ups but not late changes.
 
-use super::Results;
+use super::{Results, SummaryRow};
 use std::time::Duration;
 
 use crate::output::text::clock_text;
@@ -48,7 +48,7 @@ impl Steadiness {
             return Self::Never;
         };
         let first = by_rate.max(by_latency) * group_rows;
-        Self::From(rows[first].elapsed_s - rows[first].window_s)
+        rows.get(first).map_or(Self::Never, |row| Self::From(row.elapsed_s - row.window_s))
     }
 
     /// The finding as a sentence.
@@ -75,46 +75,51 @@ impl Steadiness {
 
 /// The median latency of each row, averaged over its operations, weighted by their counts.
 fn medians(results: &Results) -> Vec<f64> {
-    let row_count = results.summary.len();
-    let of_row = |index: usize| {
+    let of_row = |(index, summary): (usize, &SummaryRow)| {
         let rows = results.operations.iter().filter_map(|operation| operation.rows.get(index));
         let (sum, count) = rows
-            .filter(|row| row.elapsed_s == results.summary[index].elapsed_s)
+            .filter(|row| row.elapsed_s == summary.elapsed_s)
             .fold((0.0, 0.0), |(sum, count), row| {
                 (sum + row.median_us * row.count, count + row.count)
             });
         (count > 0.0).then(|| sum / count)
     };
-    (0..row_count).filter_map(of_row).collect()
+    results.summary.iter().enumerate().filter_map(of_row).collect()
 }
 
 /// The median of each group. Rows that are left over at the end belong to no group.
 fn grouped(series: &[f64], rows: usize) -> Vec<f64> {
-    series.chunks_exact(rows).map(median).collect()
+    series.chunks_exact(rows).map(upper_median).collect()
 }
 
 /// Number of values to cut off at the beginning, less than half of them; `None` if the series does not
 /// settle.
 fn settled_from(series: &[f64]) -> Option<usize> {
     let last = series.len() / 2;
-    let marginal_error = |first: usize| {
-        let rest = &series[first..];
+    let marginal_error = |rest: &[f64]| {
         let count = rest.len() as f64;
         let mean = rest.iter().sum::<f64>() / count;
         rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count * count)
     };
-    let best = (0..=last).min_by(|a, b| marginal_error(*a).total_cmp(&marginal_error(*b)))?;
-    (best < last && !drifts(&series[best..])).then_some(best)
+    let rests = (0..=last).filter_map(|first| Some((first, series.get(first..)?)));
+    let (best, rest) =
+        rests.min_by(|(_, a), (_, b)| marginal_error(a).total_cmp(&marginal_error(b)))?;
+    (best < last && !drifts(rest)).then_some(best)
 }
 
 /// True if the end of a series differs from its beginning.
 fn drifts(series: &[f64]) -> bool {
     let third = (series.len() / 3).max(1);
-    let (first, last) = (median(&series[..third]), median(&series[series.len() - third..]));
-    (last - first).abs() > DRIFT_MAX * median(series)
+    let ends = series.chunks(third).next().zip(series.rchunks(third).next());
+    ends.is_some_and(|(first, last)| {
+        let drift = upper_median(last) - upper_median(first);
+        drift.abs() > DRIFT_MAX * upper_median(series)
+    })
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The median of values, of which there must be at least one: the upper one of the two in the middle.
+#[expect(clippy::indexing_slicing, reason = "half of the number of values is below that number")]
+pub(super) fn upper_median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
@@ -123,7 +128,7 @@ fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{LatencyRow, OperationRows, SummaryRow};
+    use crate::report::{LatencyRow, OperationRows};
     use std::path::PathBuf;
 
     /// A run with these rates and median latencies, one pair for each second.

@@ -52,12 +52,19 @@ pub(super) fn time_spans(results: &Results, count_max: usize) -> Result<Vec<Span
             if middle_s < start_s || middle_s > end_s {
                 continue;
             }
-            let index = spans.partition_point(|span| span.end_s <= middle_s).min(spans.len() - 1);
-            spans[index].stats.add(&interval.stats);
+            if let Some(span) = span_at(&mut spans, middle_s) {
+                span.stats.add(&interval.stats);
+            }
         }
         add_failed(results, &operation.file_label, &mut spans)?;
     }
     Ok(spans)
+}
+
+/// The span that contains a time, or the last one for a time after all; `None` without spans.
+fn span_at(spans: &mut [Span], time_s: f64) -> Option<&mut Span> {
+    let index = spans.partition_point(|span| span.end_s <= time_s);
+    spans.get_mut(index.min(spans.len().saturating_sub(1)))
 }
 
 /// Adds the times until operations failed, if the run recorded them.
@@ -69,10 +76,8 @@ fn add_failed(results: &Results, file_label: &str, spans: &mut [Span]) -> Result
     for interval in intervals {
         let interval = interval?;
         let middle_s = interval.start.as_secs_f64() + interval.length.as_secs_f64() / 2.0;
-        let index = spans.partition_point(|span| span.end_s <= middle_s);
-        if let Some(index) =
-            (start_s..=end_s).contains(&middle_s).then(|| index.min(spans.len().saturating_sub(1)))
-            && let Some(span) = spans.get_mut(index)
+        if (start_s..=end_s).contains(&middle_s)
+            && let Some(span) = span_at(spans, middle_s)
         {
             span.failed.add(&interval.stats);
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportedOperation;
 use crate::config::{Config, ConfigError, Expectation, ExpectationError, Figure};
-use crate::measure::{Stall, Window};
+use crate::measure::{OperationStats, Stall, Window};
 use crate::output::text::ms_text;
 use crate::output::{RunLog, Terminal};
 
@@ -104,14 +104,17 @@ impl Expectation {
 
     fn found(&self, measured: &MeasuredResults<'_>) -> Vec<MeasuredFigure> {
         let MeasuredResults { operations, total, rates_per_s, stalls, unstarted } = *measured;
-        let concerned = || (0..operations.len()).filter(|index| self.is_about(&operations[*index]));
+        let concerned = || {
+            let stats = total.operations().iter().zip(total.breakdown().failed());
+            operations.iter().zip(stats).filter(|(operation, _)| self.is_about(operation))
+        };
         let name = self.operation.clone();
         match self.figure {
             Figure::Latency(figure) => concerned()
-                .filter_map(|index| latency(figure, total, index, operations[index].name()))
+                .filter_map(|(operation, stats)| latency(figure, stats, operation.name()))
                 .collect(),
             Figure::Errors => {
-                let stats = || concerned().map(|index| &total.operations()[index]);
+                let stats = || concerned().map(|(_, (stats, _))| stats);
                 let failed: u64 = stats().map(|stats| stats.error_count()).sum();
                 let all = failed + stats().map(|stats| stats.count()).sum::<u64>();
                 if all == 0 {
@@ -121,7 +124,8 @@ impl Expectation {
                 vec![MeasuredFigure { value, is_lower_bound: false, operation: name }]
             }
             Figure::Rate => {
-                let value = concerned().map(|index| rates_per_s[index]).sum();
+                let rates = operations.iter().zip(rates_per_s);
+                let value = rates.filter(|(it, _)| self.is_about(it)).map(|(_, rate)| rate).sum();
                 vec![MeasuredFigure { value, is_lower_bound: false, operation: name }]
             }
             Figure::Stall => {
@@ -151,15 +155,15 @@ fn is_called(operation: &ReportedOperation, name: &str) -> bool {
     operation.name() == name || operation.file_label == name
 }
 
-/// A latency figure of the operation at `index`; `None` if the operation was never attempted.
+/// A latency figure of an operation, from the statistics of its successes and of its failures; `None` if the
+/// operation was never attempted.
+#[expect(clippy::indexing_slicing, reason = "`figure` is the number of one of the seven figures")]
 fn latency(
     figure: usize,
-    total: &Window,
-    index: usize,
+    (stats, failed): (&OperationStats, &OperationStats),
     operation: String,
 ) -> Option<MeasuredFigure> {
-    let stats = &total.operations()[index];
-    let attempts = stats.attempts(&total.breakdown().failed()[index]);
+    let attempts = stats.attempts(failed);
     let (latencies, is_lower_bound) = match attempts {
         Some(attempts) => (attempts.latencies, attempts.lower_bounds()[figure]),
         None => (stats.latencies(), false),

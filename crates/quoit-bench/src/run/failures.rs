@@ -29,12 +29,15 @@ fn lines(report: &RunReport) -> Vec<String> {
     let all = failed + report.total.success_count();
     let verdict = if report.all_operations_failed() { "NO OPERATION SUCCEEDED: " } else { "" };
     let mut lines = vec![format!("{verdict}{failed} of {all} operations failed")];
-    let mut reasons: Vec<_> = report.total.errors().iter().collect();
-    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    lines.extend(reasons.iter().take(TOLD_COUNT_MAX).map(|((index, reason), count)| {
-        format!("  {count} {}: {reason}", report.operations[*index].name())
-    }));
-    let left: u64 = reasons.iter().skip(TOLD_COUNT_MAX).map(|(_, count)| **count).sum();
+    let mut reasons: Vec<_> = report.total.errors_of(&report.operations).collect();
+    reasons.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+    lines.extend(
+        reasons
+            .iter()
+            .take(TOLD_COUNT_MAX)
+            .map(|(operation, reason, count)| format!("  {count} {}: {reason}", operation.name())),
+    );
+    let left: u64 = reasons.iter().skip(TOLD_COUNT_MAX).map(|(_, _, count)| *count).sum();
     if left > 0 {
         lines.push(format!("  and {left} for other reasons"));
     }

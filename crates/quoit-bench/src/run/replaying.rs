@@ -3,7 +3,6 @@
 use super::mix::{Mix, MixEntry};
 use crate::reported_operation::ReportedOperation;
 use crate::share::Share;
-use crate::term::Term;
 use crate::trace::{Replay, TraceError, TraceReader, TracedKind, TracedOperation};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use std::time::Duration;
 pub(super) struct TraceReplay<O> {
     reader: Mutex<Result<ShareReader, TraceError>>,
     speed: Option<f64>,
-    /// For each kind of traced operation the driver's operation, if the configuration has one.
+    /// The driver's operation for each of [`TracedKind::ALL`], if the configuration has one.
     entries: [Option<MixEntry<O>>; 3],
 }
 
@@ -63,14 +62,23 @@ impl<O: Copy> TraceReplay<O> {
         let reader =
             ShareReader { reader: TraceReader::open(&replay.path)?, share, next_number: 0 };
         let entry_of = |kind: TracedKind| {
-            let is_of_kind = |entry: &MixEntry<O>| match &reported[entry.reported].operation {
-                Term::Atom(name) => kind.operation_names().contains(&name.as_str()),
-                _ => false,
+            let is_of_kind = |entry: &MixEntry<O>| {
+                let name = reported.get(entry.reported).and_then(|it| it.operation.as_atom());
+                name.is_some_and(|name| kind.operation_names().contains(&name))
             };
             mix.entries().copied().find(is_of_kind)
         };
         let entries = TracedKind::ALL.map(entry_of);
         Ok(Self { reader: Mutex::new(Ok(reader)), speed: replay.speed, entries })
+    }
+
+    fn entry_of(&self, kind: TracedKind) -> Option<MixEntry<O>> {
+        let [get, put, delete] = self.entries;
+        match kind {
+            TracedKind::Get => get,
+            TracedKind::Put => put,
+            TracedKind::Delete => delete,
+        }
     }
 
     /// Takes the next operation. Returns `None` at the end of the trace and after a fault.
@@ -79,7 +87,7 @@ impl<O: Copy> TraceReplay<O> {
         let reader = guard.as_mut().ok()?;
         let taken = match reader.next_operation() {
             Ok(None) => return None,
-            Ok(Some((line, traced))) => match self.entries[traced.kind as usize] {
+            Ok(Some((line, traced))) => match self.entry_of(traced.kind) {
                 Some(entry) => Ok((entry, traced)),
                 None => Err(TraceError::NoOperation {
                     path: reader.reader.path().to_owned(),

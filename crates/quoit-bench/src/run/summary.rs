@@ -256,12 +256,11 @@ impl SummaryInputs<'_> {
     fn errors(&self) -> Vec<ErrorSummary> {
         let RecordedRun { operations, total, .. } = self.recorded;
         let mut errors: Vec<ErrorSummary> = total
-            .errors()
-            .iter()
-            .map(|((index, reason), count)| ErrorSummary {
-                operation: operations[*index].name(),
+            .errors_of(operations)
+            .map(|(operation, reason, count)| ErrorSummary {
+                operation: operation.name(),
                 reason: reason.to_string(),
-                count: *count,
+                count,
             })
             .collect();
         errors.sort_by_key(|error| std::cmp::Reverse(error.count));

@@ -179,18 +179,21 @@ fn compare_lists(a: &Term, b: &Term) -> Ordering {
     let (a_elements, a_tail) = a.list_parts();
     let (b_elements, b_tail) = b.list_parts();
     let shared = a_elements.len().min(b_elements.len());
-    let by_elements = a_elements[..shared].cmp(&b_elements[..shared]);
+    let by_elements = a_elements.iter().take(shared).cmp(b_elements.iter().take(shared));
     by_elements.then_with(|| {
-        let rest_of = |elements: &[Term], tail: Option<&Term>| match tail {
-            None => Term::List(elements.to_vec()),
-            Some(tail) if elements.is_empty() => tail.clone(),
-            Some(tail) => Term::ImproperList(elements.to_vec(), Box::new(tail.clone())),
+        let rest_of = |elements: &[Term], tail: Option<&Term>| {
+            let rest: Vec<Term> = elements.iter().skip(shared).cloned().collect();
+            match tail {
+                None => Term::List(rest),
+                Some(tail) if rest.is_empty() => tail.clone(),
+                Some(tail) => Term::ImproperList(rest, Box::new(tail.clone())),
+            }
         };
         if a_elements.len() == b_elements.len() && a_tail.is_none() && b_tail.is_none() {
             return Ordering::Equal;
         }
-        let a_rest = rest_of(&a_elements[shared..], a_tail);
-        let b_rest = rest_of(&b_elements[shared..], b_tail);
+        let a_rest = rest_of(&a_elements, a_tail);
+        let b_rest = rest_of(&b_elements, b_tail);
         a_rest.kind_rank().cmp(&b_rest.kind_rank()).then_with(|| a_rest.cmp(&b_rest))
     })
 }

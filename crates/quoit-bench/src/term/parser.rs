@@ -251,7 +251,11 @@ impl Parser {
             self.expect(&Token::Mark("=>"), "`=>` between a key and its value")?;
             let value = self.term(depth + 1)?;
             match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
-                Ok(index) => pairs[index].1 = value,
+                Ok(index) => {
+                    if let Some((_, earlier)) = pairs.get_mut(index) {
+                        *earlier = value;
+                    }
+                }
                 Err(index) => pairs.insert(index, (key, value)),
             }
             if !self.accept(",")? {

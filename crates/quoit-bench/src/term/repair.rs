@@ -64,10 +64,9 @@ pub(crate) fn left_out_remark(key: &str, position: Position) -> String {
 fn without_ellipses(text: &str) -> String {
     let mut mended = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(start) = rest.find('[') {
-        let (before, list) = rest.split_at(start);
+    while let Some((before, list)) = rest.split_once('[') {
         mended.push_str(before);
-        let inner = list[1..].trim_start();
+        let inner = list.trim_start();
         let after = inner.strip_prefix(LEFT_OUT).or_else(|| inner.strip_prefix('…'));
         rest = match after.and_then(|after| after.trim_start().strip_prefix(']')) {
             Some(after) => {
@@ -76,7 +75,7 @@ fn without_ellipses(text: &str) -> String {
             }
             None => {
                 mended.push('[');
-                &list[1..]
+                list
             }
         };
     }

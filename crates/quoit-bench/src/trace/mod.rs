@@ -24,11 +24,11 @@ impl TracedKind {
     pub(crate) const ALL: [Self; 3] = [Self::Get, Self::Put, Self::Delete];
 
     /// Names that drivers have for operations of this kind. The first is the one for messages.
-    pub(crate) const fn operation_names(self) -> &'static [&'static str] {
+    pub(crate) const fn operation_names(self) -> [&'static str; 2] {
         match self {
-            Self::Get => &["get", "get_any"],
-            Self::Put => &["put", "set"],
-            Self::Delete => &["delete", "del"],
+            Self::Get => ["get", "get_any"],
+            Self::Put => ["put", "set"],
+            Self::Delete => ["delete", "del"],
         }
     }
 

@@ -55,6 +55,7 @@ impl KeyTable {
         Ok(Self { stripes, journal: Mutex::new(WrittenKeyFile::create(folder)?), before })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a remainder is below the number of stripes")]
     fn stripe(&self, key_hash: u64) -> MutexGuard<'_, Stripe> {
         let index = quoit_number::index(key_hash >> 32) % STRIPE_COUNT;
         self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)

@@ -61,40 +61,46 @@ pub(super) fn write_value(value: &mut Vec<u8>, write: WriteIdentity, size_bytes:
     let check = check_of(value, size_bytes);
     value.extend_from_slice(&check.to_le_bytes());
     value.resize(size_bytes, 0);
-    for (index, chunk) in (0_u64..).zip(value[VALUE_SIZE_BYTES_MIN..].chunks_mut(8)) {
-        chunk.copy_from_slice(&filler(check, index)[..chunk.len()]);
+    // The header is four words of eight bytes.
+    let (words, rest) = value.as_chunks_mut::<8>();
+    let mut index = 0;
+    for word in words.iter_mut().skip(VALUE_SIZE_BYTES_MIN / 8) {
+        *word = filler(check, index);
+        index += 1;
     }
+    rest.iter_mut().zip(filler(check, index)).for_each(|(byte, filled)| *byte = filled);
 }
 
 /// Decodes a value and checks every byte of it.
 pub(super) fn decode(value: &[u8], run: u32) -> DecodedValue {
-    let Some((head, tail)) = value.split_at_checked(VALUE_SIZE_BYTES_MIN) else {
+    let Some((head, tail)) = value.split_first_chunk::<VALUE_SIZE_BYTES_MIN>() else {
         return if value.starts_with(&MAGIC) {
             DecodedValue::Damaged
         } else {
             DecodedValue::Unknown
         };
     };
-    let word = |start: usize| {
-        let bytes: [u8; 8] = head[start..start + 8].try_into().expect("eight bytes");
-        u64::from_le_bytes(bytes)
-    };
     let is_marked = head.starts_with(&MAGIC);
     let is_own = head[4..8] == run.to_le_bytes();
-    let check = word(24);
+    let (key_hash, sequence, check) = (word(&head[8..16]), word(&head[16..24]), word(&head[24..]));
     let is_whole = is_marked
         && check == check_of(&head[..24], value.len())
         && (0_u64..)
             .zip(tail.chunks(8))
-            .all(|(index, chunk)| *chunk == filler(check, index)[..chunk.len()]);
+            .all(|(index, chunk)| filler(check, index).starts_with(chunk));
     match (is_marked, is_own, is_whole) {
-        (true, true, true) => DecodedValue::Own { key_hash: word(8), sequence: word(16) },
+        (true, true, true) => DecodedValue::Own { key_hash, sequence },
         // One of mark and run number is enough to recognize a damaged value. With neither of them, it never
         // was a value of this run.
         (true, false, _) => DecodedValue::OtherRun,
         (true, true, false) | (false, true, _) => DecodedValue::Damaged,
         (false, false, _) => DecodedValue::Unknown,
     }
+}
+
+/// The number in eight bytes.
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
 fn check_of(head: &[u8], size_bytes: usize) -> u64 {

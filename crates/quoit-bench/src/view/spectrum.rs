@@ -9,6 +9,7 @@ pub(super) const BAND_COUNT: usize = 28;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spectrum([u64; BAND_COUNT]);
 
+#[expect(clippy::indexing_slicing, reason = "bands have numbers below their count")]
 impl Spectrum {
     /// Adds `count` operations with a latency.
     pub fn add(&mut self, latency: Duration, count: u64) {

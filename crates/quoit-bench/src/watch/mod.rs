@@ -4,6 +4,7 @@ mod sample;
 mod table;
 
 pub(crate) use sample::{
-    COLUMNS, CPU, FIGURE_COUNT, READ, ServerFigures, WRITTEN, between, of_metrics, of_stats,
+    COLUMNS, CPU, FIGURE_COUNT, READ, ServerColumn, ServerFigures, WRITTEN, between, of_metrics,
+    of_stats,
 };
 pub(crate) use table::{FILE, ServerRow, ServerTable, read};

@@ -143,10 +143,10 @@ pub(crate) fn of_stats(document: &Value) -> ServerFigures {
 /// A counter that has decreased belongs to a new process, and gives no rate yet.
 pub(crate) fn between(before: &ServerFigures, now: &ServerFigures, seconds: f64) -> ServerFigures {
     let mut figures = *now;
-    for (index, column) in COLUMNS.iter().enumerate() {
+    for (column, (figure, before)) in COLUMNS.iter().zip(figures.iter_mut().zip(before)) {
         if column.kind == ServerFigureKind::Counter {
-            let grown = before[index].zip(now[index]).map(|(before, now)| now - before);
-            figures[index] = grown.filter(|grown| *grown >= 0.0).map(|grown| grown / seconds);
+            let grown = before.zip(*figure).map(|(before, now)| now - before);
+            *figure = grown.filter(|grown| *grown >= 0.0).map(|grown| grown / seconds);
         }
     }
     figures

@@ -55,7 +55,7 @@ pub(crate) fn read(directory: &Path) -> io::Result<Vec<ServerRow>> {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(fault) => return Err(fault),
     };
-    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+    let whole = text.rfind('\n').and_then(|end| text.get(..=end)).unwrap_or("");
     let rows = whole.lines().enumerate().skip(1).map(|(index, line)| {
         row(line).ok_or_else(|| {
             io::Error::new(

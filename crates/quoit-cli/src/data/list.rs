@@ -2,6 +2,7 @@
 
 use super::{add, refused};
 use crate::api::{Api, Call, segment};
+use crate::document::value_at;
 use crate::format::Format;
 use crate::names::{BucketName, in_path};
 use crate::say;
@@ -106,14 +107,14 @@ pub fn keys_of(api: &Api, range: &KeyRange, format: Format) -> Result<()> {
         }
         add(&mut query, "continuation", cursor.as_deref());
         let page = document(api, &range.bucket, format!("{}/keys{query}", range.bucket.path()))?;
-        let Value::Array(keys) = &page["keys"] else {
+        let Value::Array(keys) = value_at(&page, "/keys") else {
             bail!("the node's answer has no keys: {page}")
         };
         keys.iter().for_each(|key| show(key, format));
         left = left.saturating_sub(keys.len() as u64);
         listed += keys.len() as u64;
         told(&mut progress, listed);
-        match page["continuation"].as_str() {
+        match value_at(&page, "/continuation").as_str() {
             Some(next) => cursor = Some(next.to_owned()),
             None => break,
         }
@@ -147,7 +148,7 @@ pub fn buckets(args: &BucketsArgs) -> Result<()> {
         BucketName { bucket_type: args.bucket_type.clone().into_bytes(), bucket: b"-".to_vec() };
     let path = format!("types/{}/buckets?buckets=true", segment(&args.bucket_type));
     let listed = document(&api, &of_type, path)?;
-    let Value::Array(names) = &listed["buckets"] else {
+    let Value::Array(names) = value_at(&listed, "/buckets") else {
         bail!("the node's answer has no buckets: {listed}")
     };
     let mut names = names.clone();
@@ -217,7 +218,7 @@ pub fn index(args: &IndexArgs) -> Result<()> {
         add(&mut query, "term_regex", args.matching.as_deref());
         add(&mut query, "continuation", cursor.as_deref());
         let page = document(&api, &args.bucket, format!("{path}{query}"))?;
-        let count = match (&page["results"], &page["keys"]) {
+        let count = match (value_at(&page, "/results"), value_at(&page, "/keys")) {
             (Value::Array(results), _) => {
                 results.iter().for_each(|result| show_result(result, args.format));
                 results.len()
@@ -231,7 +232,7 @@ pub fn index(args: &IndexArgs) -> Result<()> {
         left = left.saturating_sub(count as u64);
         listed += count as u64;
         told(&mut progress, listed);
-        match page["continuation"].as_str() {
+        match value_at(&page, "/continuation").as_str() {
             Some(next) => cursor = Some(next.to_owned()),
             None => break,
         }

@@ -102,6 +102,7 @@ impl Sibling {
 
     /// The object's JSON form: the value is in `value` if it is UTF-8, otherwise in `value_hex`.
     #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "the document is an object")]
     pub fn json(&self) -> Value {
         let mut document = json!({
             "content_type": self.content_type,

@@ -2,6 +2,7 @@
 
 use super::refused;
 use crate::api::{Api, Call};
+use crate::document::value_at;
 use crate::format::Format;
 use crate::names::RecordName;
 use crate::say;
@@ -145,12 +146,14 @@ impl DataTypeTarget {
     fn read(&self, api: &Api, kind: DataTypeKind) -> Result<Option<Value>> {
         let reply = api.call(&Call { path: self.name.data_type_path(), ..Call::default() })?;
         match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
-            (200, Ok(document)) if document["type"] == kind.word() => Ok(Some(document)),
+            (200, Ok(document)) if value_at(&document, "/type") == kind.word() => {
+                Ok(Some(document))
+            }
             (200, Ok(document)) => {
-                let found = document["type"].as_str().unwrap_or("something else");
+                let found = value_at(&document, "/type").as_str().unwrap_or("something else");
                 bail!("{} is a {found}: use `quoit {found}`", self.name)
             }
-            (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
+            (404, Ok(document)) if value_at(&document, "/error") == "notfound" => Ok(None),
             _ => Err(self.refused(&reply, kind)),
         }
     }
@@ -185,7 +188,7 @@ impl DataTypeTarget {
         };
         match self.format {
             Format::Json => say!("{document}"),
-            Format::Human => show(&document["value"], ""),
+            Format::Human => show(value_at(&document, "/value"), ""),
         }
         Ok(())
     }
@@ -203,7 +206,7 @@ impl DataTypeTarget {
         if needs_context {
             let Some(seen) = self.read(&api, kind)? else { bail!("there is no {}", self.name) };
             if let (Some(operation), Some(context)) =
-                (operation.as_object_mut(), seen["context"].as_str())
+                (operation.as_object_mut(), value_at(&seen, "/context").as_str())
             {
                 operation.insert("context".to_owned(), context.into());
             }
@@ -262,7 +265,7 @@ pub fn counter(command: &CounterCommand) -> Result<()> {
             {
                 match place.format {
                     Format::Json => say!("{document}"),
-                    Format::Human => show(&document["value"], ""),
+                    Format::Human => show(value_at(&document, "/value"), ""),
                 }
             }
             Ok(())

@@ -1,5 +1,6 @@
 //! Problems that need an operator's attention, each with the command that helps.
 
+use crate::document::value_at;
 use crate::figures::{duration, size};
 use crate::remedy::Remedy;
 use serde_json::Value;
@@ -60,7 +61,7 @@ pub(super) fn of(overview: &Value) -> Vec<Finding> {
         ));
     }
     links(&overview["replication"], &mut found);
-    for fault in list(&overview["security"]["faults"]) {
+    for fault in list(value_at(overview, "/security/faults")) {
         found.push(finding(
             format!("{}: {}", text(&overview["node"]), text(fault)),
             Remedy::of(
@@ -154,7 +155,7 @@ fn disk(name: &str, figures: &Value, found: &mut Vec<Finding>) {
 
 fn versions(nodes: &[Value], found: &mut Vec<Finding>) {
     let mut versions: Vec<&str> =
-        nodes.iter().filter_map(|node| node["figures"]["version"].as_str()).collect();
+        nodes.iter().filter_map(|node| value_at(node, "/figures/version").as_str()).collect();
     if nodes.iter().any(|node| node["answers"] == true && node["figures"].is_null()) {
         versions.push("an earlier one");
     }

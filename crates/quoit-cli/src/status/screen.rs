@@ -122,7 +122,8 @@ fn time(us: &Value) -> String {
 }
 
 fn most(nodes: &[Value], name: &str) -> u64 {
-    nodes.iter().filter_map(|node| node["figures"][name].as_u64()).max().unwrap_or(0)
+    let figure = |node: &Value| node.get("figures")?.get(name)?.as_u64();
+    nodes.iter().filter_map(figure).max().unwrap_or(0)
 }
 
 fn sizes(nodes: &[Value]) -> String {

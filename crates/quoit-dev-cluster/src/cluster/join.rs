@@ -3,7 +3,7 @@
 use super::node::Record;
 use anyhow::{Context, Result, bail};
 use quoit_cli::target::Target;
-use quoit_cli::{Answer, Api, say};
+use quoit_cli::{Answer, Api, say, value_at};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::thread::sleep;
@@ -56,11 +56,12 @@ fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
     for record in records {
         let api = api_of(record);
         wait("the nodes to agree and to reach each other", || {
-            let ready = document(api.get("cluster/ring-ready")?)?["ready"] == true;
+            let ready = document(api.get("cluster/ring-ready")?)?;
+            let is_ready = value_at(&ready, "/ready") == true;
             let known = members(&api, MemberFilter::Valid)?;
             let up = members(&api, MemberFilter::Up)?;
             let names = || records.iter().map(|each| &each.name);
-            Ok(ready && names().all(|name| known.contains(name) && up.contains(name)))
+            Ok(is_ready && names().all(|name| known.contains(name) && up.contains(name)))
         })?;
     }
     Ok(())
@@ -116,7 +117,7 @@ impl MemberFilter {
 /// Names of these members, as a node knows them.
 fn members(api: &Api, wanted: MemberFilter) -> Result<Vec<String>> {
     let cluster = document(api.get("cluster")?)?;
-    let members = cluster["members"].as_array().into_iter().flatten();
+    let members = value_at(&cluster, "/members").as_array().into_iter().flatten();
     let fitting = members.filter(|member| wanted.has(member));
     Ok(fitting.filter_map(|member| member["name"].as_str().map(str::to_owned)).collect())
 }

@@ -1,6 +1,6 @@
 //! A development cluster that another part of this program changes and stops.
 
-use super::node::{self, NodeSetup, Record, Starting, describe_exit};
+use super::node::{self, Node, NodeSetup, Record, Starting, describe_exit};
 use super::table::State;
 use super::{Cluster, join};
 use anyhow::{Context, Result, bail};
@@ -49,7 +49,7 @@ impl ManagedCluster {
         let places = (first..first.saturating_add(count)).map(|number| self.place.node(number));
         self.cluster.start(places.collect::<Result<_>>()?).await?;
         self.note_ends();
-        let is_up = |(_, state): &&(node::Node, State)| *state == State::Up;
+        let is_up = |(_, state): &&(Node, State)| *state == State::Up;
         let members = self.cluster.nodes.iter().filter(is_up);
         let records: Vec<Record> = members.map(|(node, _)| node.record.clone()).collect();
         join::join(&records, &self.place.base_dir).await
@@ -81,13 +81,12 @@ impl ManagedCluster {
     /// Starts a node that has ended, with its data and addresses, and waits until it serves.
     pub(crate) async fn start_again(&mut self, number: u16) -> Result<()> {
         self.note_ends();
-        let index = self.index_of(number)?;
-        if self.cluster.nodes[index].1 == State::Up {
+        if self.entry(number)?.1 == State::Up {
             bail!("node {number} runs: kill it first");
         }
         let (node, child) = Starting::spawn(self.place.node(number)?)?.ready().await?;
         self.cluster.watch(node.record.pid, child);
-        self.cluster.nodes[index] = (node, State::Up);
+        *self.entry(number)? = (node, State::Up);
         Ok(())
     }
 
@@ -100,16 +99,18 @@ impl ManagedCluster {
         self.cluster.stop().await;
     }
 
-    fn index_of(&self, number: u16) -> Result<usize> {
+    /// The entry of a node by its number, from 1.
+    fn entry(&mut self, number: u16) -> Result<&mut (Node, State)> {
         let count = self.cluster.nodes.len();
-        let index = usize::from(number).checked_sub(1).filter(|index| *index < count);
-        index.with_context(|| format!("there is no node {number}: the cluster has {count}"))
+        let index = usize::from(number).checked_sub(1);
+        let entry = index.and_then(|index| self.cluster.nodes.get_mut(index));
+        entry.with_context(|| format!("there is no node {number}: the cluster has {count}"))
     }
 
     /// The process id of a running node.
     fn pid_of(&mut self, number: u16) -> Result<u32> {
         self.note_ends();
-        let (node, state) = &self.cluster.nodes[self.index_of(number)?];
+        let (node, state) = self.entry(number)?;
         match state {
             State::Up => Ok(node.record.pid),
             State::Ended(how) => bail!("node {number} {how}"),

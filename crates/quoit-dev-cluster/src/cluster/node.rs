@@ -263,9 +263,9 @@ pub(super) fn describe_exit(status: ExitStatus) -> String {
 fn log_end(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    let first = lines.len().saturating_sub(LOG_LINES);
-    lines[first..].join("\n")
+    let mut lines: Vec<&str> = text.lines().rev().take(LOG_LINES).collect();
+    lines.reverse();
+    lines.join("\n")
 }
 
 #[cfg(test)]

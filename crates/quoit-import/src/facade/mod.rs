@@ -261,7 +261,8 @@ fn without_counterpart(command: &str) -> Option<MissingCommand<'_>> {
 /// If one of the three requests fails.
 pub fn test_cycle(url: &str) -> Result<String> {
     let api = Api::new(url);
-    let node = api.done(api.get("admin/v1/ping")?)?["node"].as_str().unwrap_or_default().to_owned();
+    let node = api.done(api.get("admin/v1/ping")?)?;
+    let node = node.get("node").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
     let path = "buckets/__riak_client_test__/keys/key1";
     let value = serde_json::json!("quoit");
     let failed = |what: &str, status: u16| format!("Failed to {what} test value: status {status}");

@@ -69,15 +69,17 @@ impl Facts {
         let (riak_pb, here_pb) = (pb_of(&riak_api, &args.riak_pb), pb_of(&here_api, &args.here_pb));
         let status = here_api.done(here_api.get("admin/v1/status")?)?;
         let repl = here_api.done(here_api.get("admin/v1/repl")?)?;
+        let deletes = |name: &str| status.get("deletes")?.get(name);
+        let is_on = |flag: Option<&Value>| flag.and_then(Value::as_bool) == Some(true);
         let mut riak = RiakNode::connect(&riak_pb)?;
         let mut here = RiakNode::connect(&here_pb)?;
         let mut facts = Self {
             riak: side(&riak_api, &mut riak, &riak_pb)?,
             here: side(&here_api, &mut here, &here_pb)?,
-            here_delete_mode: text_of(&status["deletes"]["delete_mode"]),
-            here_queues: repl["result"]["source"]["enabled"] == true,
-            here_expires_after_secs: status["deletes"]["expires_after_secs"].as_u64(),
-            here_sends_reaps: status["deletes"]["sends_reaps"] == true,
+            here_delete_mode: text_of(deletes("delete_mode").unwrap_or(&Value::Null)),
+            here_queues: is_on(repl.pointer("/result/source/enabled")),
+            here_expires_after_secs: deletes("expires_after_secs").and_then(Value::as_u64),
+            here_sends_reaps: is_on(deletes("sends_reaps")),
             ..Self::default()
         };
         for path in &args.riak_conf {
@@ -117,7 +119,7 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     let (name, version) = node.info().with_context(|| pb.to_owned())?;
     let members = node.members().unwrap_or_default();
     let (_, document) = api.get("membership_request")?;
-    let listed = document["up_nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let listed = document.get("up_nodes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let http = listed.iter().map(|one| address(&text_of(&one["ip"]), text_of(&one["port"])));
     let reach = |one: &str| reachable(one, ReachedHost(api.host()));
     let or_own = |mut found: Vec<String>, own: &str| {
@@ -151,14 +153,16 @@ fn types(
             .with_context(|| format!("bucket type {name} of Riak"))?;
         let path = format!("admin/v1/bucket-types/{}", segment(name.as_bytes()));
         let (status, document) = here.get(&path)?;
-        let is_here = status == 200 && document["state"] == "active";
+        let is_active = document.get("state").is_some_and(|state| state == "active");
+        let is_here = status == 200 && is_active;
+        let prop = |pointer: &str| document.pointer(pointer).and_then(Value::as_u64);
         types.insert(
             name,
             TypeFacts {
                 riak_n_val: props.get("n_val").and_then(Value::as_u64),
-                here_n_val: document["props"]["n_val"].as_u64().filter(|_| is_here),
+                here_n_val: prop("/props/n_val").filter(|_| is_here),
                 is_here,
-                here_ttl_secs: document["props"]["ttl"].as_u64().unwrap_or(0),
+                here_ttl_secs: prop("/props/ttl").unwrap_or(0),
             },
         );
     }
@@ -176,7 +180,7 @@ fn ttl_buckets(facts: &Facts, here: &Api) -> Result<Vec<(String, u64)>> {
         let (of, bucket_segment) = (segment(name), segment(&bucket.name));
         let path = format!("admin/v1/types/{of}/buckets/{bucket_segment}/props");
         let document = here.done(here.get(&path)?)?;
-        let ttl_secs = document["props"]["ttl"].as_u64().unwrap_or(0);
+        let ttl_secs = document.pointer("/props/ttl").and_then(Value::as_u64).unwrap_or(0);
         if ttl_secs > 0 && ttl_secs != of_type.here_ttl_secs {
             found.push((bucket_name(bucket), ttl_secs));
         }

@@ -67,7 +67,8 @@ impl<'a> KnownTypes<'a> {
         }
         let path = format!("admin/v1/bucket-types/{}", segment(name));
         let (status, document) = self.api.get_with_retries(&path)?;
-        if status == 404 || document["state"] != "active" {
+        let is_active = document.get("state").is_some_and(|state| state == "active");
+        if status == 404 || !is_active {
             let kind = match told {
                 Some(kind) => kind,
                 None if self.creates => self.look_ahead(name)?,
@@ -75,8 +76,9 @@ impl<'a> KnownTypes<'a> {
             };
             self.create(name, &path, kind)?;
         } else {
-            let props = &self.api.done((status, document))?["props"];
-            check_datatype(name, props["datatype"].as_str(), told)?;
+            let document = self.api.done((status, document))?;
+            let datatype = document.pointer("/props/datatype").and_then(Value::as_str);
+            check_datatype(name, datatype, told)?;
         }
         match told {
             Some(_) => self.known.insert(name.clone()),

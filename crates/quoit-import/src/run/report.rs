@@ -93,7 +93,8 @@ fn print(document: &Value) {
             verified["checked"]
         ),
     }
-    for what in document["verified"]["behind"].as_array().into_iter().flatten() {
+    let behind = document.pointer("/verified/behind").and_then(Value::as_array);
+    for what in behind.into_iter().flatten() {
         say!("  behind: {}", what.as_str().unwrap_or_default());
     }
     for what in document["damaged"].as_array().into_iter().flatten() {

@@ -262,14 +262,15 @@ fn deliver_whole(
         let answer = api.post_records(path, body);
         let fault = match answer {
             Ok((status, document)) if status < 300 => {
-                let left = retain_for_resend(&document[listed], body, places, for_good)?;
+                let listed = document.get(listed).unwrap_or(&Value::Null);
+                let left = retain_for_resend(listed, body, places, for_good)?;
                 if left == 0 {
                     break;
                 }
                 anyhow!(
                     "the cluster can't take {} records at the moment: {}",
                     left,
-                    reason_to_wait(&document[listed])
+                    reason_to_wait(listed)
                 )
             }
             Ok(answer @ (503 | 429, _)) => match api.done(answer) {

@@ -206,8 +206,9 @@ pub(super) fn verify(
         let query = format!("type={}&bucket={}", segment(bucket_type), segment(bucket));
         let document =
             api.done(api.get_with_retries(&format!("admin/v1/import/digest?{query}"))?)?;
-        let digest = document["digest"].as_str().unwrap_or_default().to_owned();
-        *figures = (document["count"].as_u64().unwrap_or(0), digest);
+        let digest = document.get("digest").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let count = document.get("count").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        *figures = (count, digest.to_owned());
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::{Answer, Api, document_of, plain, print, segment};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use quoit_cli::names::BucketName;
-use quoit_cli::{Format, say};
+use quoit_cli::{Format, say, value_at};
 use quoit_model::props::{property_names, status_lines};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -105,10 +105,11 @@ fn props(name: &str, change: TypeChange, text: &str) -> Result<Value> {
     let Ok(document) = serde_json::from_str::<Value>(text) else {
         bail!("Cannot {action} bucket type {name}: invalid json");
     };
-    if !document["props"].is_object() {
+    let props = value_at(&document, "/props");
+    if !props.is_object() {
         bail!("Cannot {action} bucket type {name}: no props field found in json");
     }
-    warn_of_unknown(&document["props"]);
+    warn_of_unknown(props);
     Ok(document)
 }
 
@@ -213,7 +214,7 @@ fn changed(answer: Answer, format: Format, change: TypeChange, name: &str) -> Re
                 // The message begins with the words that scripts expect.
                 "not_ready" => bail!("{message}"),
                 "invalid_props" => {
-                    let details = prop_lines(&document["details"]);
+                    let details = prop_lines(value_at(&document, "/details"));
                     bail!("Error {doing} bucket type {name}:\n{details}");
                 }
                 word => bail!("Error {doing} bucket type {name}: {word} ({message})"),
@@ -237,8 +238,9 @@ pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Resu
                 bail!("Cannot change bucket {bucket}: invalid json");
             };
             // The documented form is {"props":{...}}; the inner object alone is accepted, too.
-            let body = if body["props"].is_object() { body } else { json!({ "props": body }) };
-            warn_of_unknown(&body["props"]);
+            let body =
+                if value_at(&body, "/props").is_object() { body } else { json!({ "props": body }) };
+            warn_of_unknown(value_at(&body, "/props"));
             api.put(&path, &body)?
         }
         None if *reset => api.delete(&path)?,

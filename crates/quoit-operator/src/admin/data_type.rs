@@ -4,7 +4,7 @@ use super::{Api, plain, print, segment};
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_cli::names::RecordName;
-use quoit_cli::{Format, say};
+use quoit_cli::{Format, say, value_at};
 use serde_json::{Value, json};
 
 /// Prints the number of elements or fields, unless an option asks for something else.
@@ -61,10 +61,10 @@ pub(crate) fn data_type(api: &Api, args: &DataTypeArgs, format: Format) -> Resul
     }
     if let Some(field) = &args.field {
         let answer = args.read(api, &format!("field={}", segment(field)))?;
-        if answer["value"][field].is_null() {
+        if value_at(&answer, "/value")[field].is_null() {
             bail!("{} has no field {field}", args.name);
         }
-        print(&answer, format, |answer| plain(&answer["value"][field]));
+        print(&answer, format, |answer| plain(&value_at(answer, "/value")[field]));
         return Ok(());
     }
     let answer = args.read(api, "size=true")?;
@@ -77,7 +77,7 @@ fn list(api: &Api, args: &DataTypeArgs, format: Format) -> Result<()> {
     let mut cursor = String::new();
     loop {
         let answer = args.read(api, &format!("page_size={}{cursor}", args.page_size))?;
-        match &answer["value"] {
+        match value_at(&answer, "/value") {
             Value::Array(elements) => elements.iter().for_each(|element| match format {
                 Format::Json => say!("{element}"),
                 Format::Human => say!("{}", plain(element)),
@@ -88,7 +88,7 @@ fn list(api: &Api, args: &DataTypeArgs, format: Format) -> Result<()> {
             }),
             _ => bail!("the node's answer has no elements: {answer}"),
         }
-        match answer["cursor"].as_str() {
+        match value_at(&answer, "/cursor").as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return Ok(()),
         }

@@ -3,7 +3,7 @@
 use super::{Answer, Api, document_of, print, segment};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use quoit_cli::{Format, say};
+use quoit_cli::{Format, say, value_at};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn change(api: &Api, words: &[&str], format: Format) -> Result<()> {
         return Ok(());
     }
     match words {
-        ["enable" | "disable"] => say!("{}", switched(&document["enabled"])),
+        ["enable" | "disable"] => say!("{}", switched(value_at(&document, "/enabled"))),
         ["add-source", ..] => say!("Successfully added source"),
         ["del-source", ..] => say!("Deleted source"),
         ["grant", ..] => say!("Successfully granted"),
@@ -268,12 +268,13 @@ fn groups_table(document: &Value) -> String {
 /// last.
 fn sources_table(document: &Value) -> String {
     let mut rows: Vec<(Value, Vec<Value>)> = Vec::new();
+    let is_of_all = |users: &[Value]| users.first().is_some_and(|user| user == "all");
     for source in document["sources"].as_array().into_iter().flatten() {
         let mut shared = source.clone();
         let user = shared.get_mut("user").map(Value::take).unwrap_or_default();
         let is_all = user == "all";
-        let known =
-            rows.iter_mut().find(|(known, users)| *known == shared && !is_all && users[0] != "all");
+        let mut others = rows.iter_mut();
+        let known = others.find(|(known, users)| *known == shared && !is_all && !is_of_all(users));
         match known {
             Some((_, users)) => users.push(user),
             None => rows.push((shared, vec![user])),
@@ -283,7 +284,7 @@ fn sources_table(document: &Value) -> String {
         let bits = source["cidr"].as_str().and_then(|cidr| cidr.rsplit('/').next());
         bits.and_then(|bits| bits.parse::<u8>().ok()).unwrap_or_default()
     };
-    rows.sort_by_key(|(source, users)| (std::cmp::Reverse(prefix_bits(source)), users[0] == "all"));
+    rows.sort_by_key(|(source, users)| (std::cmp::Reverse(prefix_bits(source)), is_of_all(users)));
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|(source, users)| {
@@ -357,7 +358,8 @@ fn table(columns: &[(&str, usize)], rows: &[Vec<String>]) -> String {
         .iter()
         .enumerate()
         .map(|(place, (_, width))| {
-            rows.iter().map(|row| longest(&row[place])).fold(*width, usize::max)
+            let cells = rows.iter().filter_map(|row| row.get(place));
+            cells.map(|cell| longest(cell)).fold(*width, usize::max)
         })
         .collect();
     let border: String = widths.iter().map(|width| format!("+{}", "-".repeat(*width))).collect();

@@ -3,7 +3,7 @@
 use super::{Api, document_of, plain, print};
 use anyhow::Result;
 use clap::Subcommand;
-use quoit_cli::Format;
+use quoit_cli::{Format, value_at};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -175,7 +175,7 @@ pub(crate) fn stat(api: &Api, command: &StatCommand, format: Format) -> Result<(
     for pattern in patterns {
         let path = format!("stat?pattern={}", super::segment(pattern));
         let answer = document_of(api.get(&path)?, format)?;
-        found.extend(answer["stats"].as_array().cloned().unwrap_or_default());
+        found.extend(value_at(&answer, "/stats").as_array().cloned().unwrap_or_default());
     }
     let document = serde_json::json!({ "stats": found });
     print(&document, format, |_| {

@@ -3,7 +3,7 @@
 use super::Caller;
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use quoit_cli::{Format, figures, say};
+use quoit_cli::{Format, figures, say, value_at};
 use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(super) fn run(caller: Caller, command: &BootstrapCommand) -> Result<()> {
 
 fn start(caller: &Caller, command: &Value) -> Result<()> {
     for (_, done) in caller.call(command)? {
-        let result = &done["result"];
+        let result = value_at(&done, "/result");
         match caller.format {
             Format::Json => say!("{result}"),
             Format::Human => say!("{} nodes copy their shares", result["nodes"]),
@@ -73,9 +73,11 @@ fn wait_for(caller: &Caller) -> Result<()> {
     let mut progress: Option<Progress> = None;
     loop {
         let nodes = caller.call(&json!({"command": "status"}))?;
-        let of = |done: &Value, name: &str| done["result"]["bootstrap"][name].as_u64().unwrap_or(0);
+        let of = |done: &Value, name: &str| {
+            value_at(done, "/result/bootstrap")[name].as_u64().unwrap_or(0)
+        };
         let sum = |name: &str| nodes.iter().map(|(_, done)| of(done, name)).sum::<u64>();
-        let state = |done: &Value| done["result"]["bootstrap"]["state"].clone();
+        let state = |done: &Value| value_at(done, "/result/bootstrap/state").clone();
         if nodes.iter().any(|(_, done)| state(done) == "stopped") {
             bail!("the bootstrap is stopped: quoit repl bootstrap resume continues it");
         }
@@ -96,7 +98,7 @@ fn wait_for(caller: &Caller) -> Result<()> {
         });
         progress.show(sum("copied_count"), || {
             let fault = nodes.iter().find_map(|(_, done)| {
-                done["result"]["bootstrap"]["fault"].as_str().map(str::to_owned)
+                value_at(done, "/result/bootstrap/fault").as_str().map(str::to_owned)
             });
             fault.unwrap_or_else(|| figures::size(&json!(sum("byte_count"))))
         });

@@ -7,7 +7,7 @@ mod riak_words;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use quoit_cli::target::TargetArgs;
-use quoit_cli::{Answer, Api, Format, say};
+use quoit_cli::{Answer, Api, Format, say, value_at};
 use quoit_replication::RebaseFrom;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -372,9 +372,12 @@ impl Caller {
                 bail!("{message}");
             }
         };
-        Ok(match document["nodes"].as_object() {
+        Ok(match value_at(&document, "/nodes").as_object() {
             Some(nodes) => nodes.iter().map(|(name, done)| (name.clone(), done.clone())).collect(),
-            None => vec![(document["node"].as_str().unwrap_or_default().to_owned(), document)],
+            None => vec![(
+                value_at(&document, "/node").as_str().unwrap_or_default().to_owned(),
+                document,
+            )],
         })
     }
 
@@ -412,10 +415,11 @@ impl Caller {
     /// Prints a page for each node.
     fn show(&self, page: impl Fn(&Value) -> String) -> Result<()> {
         for (name, done) in self.call(&json!({"command": "status"}))? {
-            match (self.format, done["error"].as_str()) {
-                (Format::Json, _) => say!("{}", json!({"node": name, "status": done["result"]})),
+            let status = value_at(&done, "/result");
+            match (self.format, value_at(&done, "/error").as_str()) {
+                (Format::Json, _) => say!("{}", json!({"node": name, "status": status})),
                 (Format::Human, Some(fault)) => say!("{name}: {fault}\n"),
-                (Format::Human, None) => say!("{name}\n{}", page(&done["result"])),
+                (Format::Human, None) => say!("{name}\n{}", page(status)),
             }
         }
         Ok(())

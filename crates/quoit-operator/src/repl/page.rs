@@ -1,6 +1,6 @@
 //! Texts about the state of replication.
 
-use quoit_cli::figures;
+use quoit_cli::{figures, value_at};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(super) struct PendingObjects {
 /// The whole state of a node's replication.
 pub(super) fn status(result: &Value) -> String {
     let mut page = queues(result, None) + &sinks(result) + &full_sync(result);
-    if result["bootstrap"]["began_us"].as_u64().unwrap_or(0) > 0 {
+    if value_at(result, "/bootstrap/began_us").as_u64().unwrap_or(0) > 0 {
         page.push_str(&super::bootstrap::line(&result["bootstrap"]));
     }
     for alert in list(&result["alerts"]) {
@@ -180,7 +180,7 @@ pub(super) fn pending_at_peers(nodes: &[(String, Value)]) -> PendingObjects {
         if let Some(fault) = done["error"].as_str() {
             left.faults.push(format!("{name}: {fault}"));
         }
-        for sink in list(&done["result"]["sinks"]) {
+        for sink in list(value_at(done, "/result/sinks")) {
             for peer in list(&sink["peers"]) {
                 left.stored += peer["stored"].as_u64().unwrap_or(0);
                 let place = (text(&sink["queue"]), text(&peer["peer"]));

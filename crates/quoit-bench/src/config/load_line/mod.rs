@@ -141,19 +141,21 @@ pub fn is_url(argument: &str) -> bool {
 ///
 /// # Errors
 ///
-/// When a URL does not name a server of a known protocol, or the options contradict each other.
+/// When there is no URL, a URL does not name a server of a known protocol, or the options contradict each
+/// other.
 pub(crate) fn configuration(
     urls: &[String],
     options: &LoadOptions,
 ) -> Result<String, LoadOptionsError> {
     let servers: Vec<LineServer> =
         urls.iter().map(|url| LineServer::parse(url)).collect::<Result<_, _>>()?;
-    let first = &servers[0];
-    if let Some(other) = servers.iter().position(|server| !server.is_like(first)) {
-        return Err(LoadOptionsError::Differ {
-            first: urls[0].clone(),
-            other: urls[other].clone(),
-        });
+    let Some((first_url, first)) = urls.first().zip(servers.first()) else {
+        return Err(LoadOptionsError::OptionsOfFiles);
+    };
+    let mut given = urls.iter().zip(&servers);
+    if let Some((other, _)) = given.find(|(_, server)| !server.is_like(first)) {
+        let (first, other) = (first_url.clone(), other.clone());
+        return Err(LoadOptionsError::Differ { first, other });
     }
     let quoted = |text: &str| format!("{text:?}");
     let mut toml = String::from("# The load that the command line asked for.\n\n");

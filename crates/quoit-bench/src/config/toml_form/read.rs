@@ -30,9 +30,9 @@ pub(in crate::config) struct TomlEntry {
 
 /// Reads every key of a file.
 pub(in crate::config) fn read(bytes: &[u8]) -> Result<Vec<TomlEntry>, TomlError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let position = TextLines::of(&before).position(before.len());
+    let text = std::str::from_utf8(bytes).map_err(|_| {
+        let before = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let position = TextLines::of(before).position(before.len());
         TomlError { position, message: "the file is not UTF-8, as TOML has to be".to_owned() }
     })?;
     let lines = TextLines::of(text);
@@ -64,10 +64,10 @@ impl<'a> TextLines<'a> {
 
     fn position(&self, offset: usize) -> Position {
         let line = self.starts.partition_point(|start| *start <= offset);
-        let start = self.starts[line.saturating_sub(1)];
-        let before = self.text.get(start..offset.min(self.text.len())).unwrap_or("");
+        let start = line.checked_sub(1).and_then(|index| self.starts.get(index)).copied();
+        let before = start.and_then(|start| self.text.get(start..offset.min(self.text.len())));
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Position { line: number(line), column: number(before.chars().count() + 1) }
+        Position { line: number(line), column: number(before.unwrap_or("").chars().count() + 1) }
     }
 
     fn error(&self, span: Range<usize>, message: impl Into<String>) -> TomlError {

@@ -2,9 +2,9 @@
 
 mod plan;
 mod requests;
+mod target_links;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,18 +20,12 @@ use crate::term::Term;
 use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 use plan::{HttpRawPlan, read_plan, write_path};
-
-/// Time for which an unreachable target is skipped while others are available.
-const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+use target_links::TargetLinks;
 
 /// One worker: a keep-alive connection to each target. Operations take the targets in turn.
 #[derive(Debug)]
 pub(super) struct HttpRaw {
-    links: Vec<HttpLink>,
-    /// Index of the target of the next operation.
-    next_target: usize,
-    /// For each target the time from which it may be used again.
-    retry_at: Vec<Instant>,
+    links: TargetLinks,
     client_id: String,
     path: Vec<u8>,
     head: Vec<u8>,
@@ -115,17 +109,19 @@ impl Driver for HttpRaw {
     async fn connect(plan: &HttpRawPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let count = plan.targets.len();
         let first = quoit_number::index(mix(u64::from(place.number)) % count as u64);
-        let mut links: Vec<HttpLink> =
-            (0..count).map(|_| HttpLink::new(plan.security.clone())).collect();
-        links[first] =
-            HttpLink::open(&plan.targets[first], plan.timeout, plan.security.clone()).await?;
+        let mut links = Vec::with_capacity(count);
+        for (number, target) in plan.targets.iter().enumerate() {
+            let security = plan.security.clone();
+            links.push(match number == first {
+                true => HttpLink::open(target, plan.timeout, security).await?,
+                false => HttpLink::new(security),
+            });
+        }
         if plan.is_verified {
             links.iter_mut().for_each(HttpLink::verify);
         }
         Ok(Self {
-            links,
-            next_target: first,
-            retry_at: vec![Instant::now(); plan.targets.len()],
+            links: TargetLinks::new(links, first),
             client_id: STANDARD.encode(place.number.to_be_bytes()),
             path: Vec::new(),
             head: Vec::new(),
@@ -157,7 +153,7 @@ impl Driver for HttpRaw {
         }
         let done = self.attempt_anywhere(plan, operation, inputs, file).await;
         if self.disconnect.is_due() {
-            self.links.iter_mut().for_each(HttpLink::close);
+            self.links.close();
         }
         match done {
             Ok(()) => Outcome::Success,
@@ -173,31 +169,15 @@ impl Driver for HttpRaw {
         self.path.extend_from_slice(&plan.key_prefix);
         self.path.extend_from_slice(key);
         self.path.extend_from_slice(&plan.params);
-        let (mut read, mut left) = (Some(read), self.links.len());
+        let (mut read, mut left) = (Some(read), self.links.count());
         loop {
-            let target = self.take_target();
+            let target = self.links.take_turn();
             let answered = self.get(plan, target, &[200, 300, 404], &mut read).await;
             left -= 1;
-            if answered.is_ok() || left == 0 || !self.links[target].is_lost() {
+            if answered.is_ok() || left == 0 || !self.links.link(target).is_lost() {
                 return answered.map(drop);
             }
         }
-    }
-}
-
-impl HttpRaw {
-    /// The next target in turn. A target that was unreachable a moment ago is skipped, unless all are.
-    fn take_target(&mut self) -> usize {
-        let (count, now) = (self.links.len(), Instant::now());
-        let last = (self.next_target + count - 1) % count;
-        if self.links[last].is_unreachable() && self.retry_at[last] <= now {
-            self.retry_at[last] = now + FAILURE_PAUSE;
-        }
-        let rotated = (0..count).map(|step| (self.next_target + step) % count);
-        let target = rotated.clone().find(|target| self.retry_at[*target] <= now);
-        let target = target.unwrap_or(self.next_target);
-        self.next_target = (target + 1) % count;
-        target
     }
 }
 
@@ -250,12 +230,12 @@ impl HttpRaw {
         inputs: &mut Inputs,
         file: Option<&Path>,
     ) -> Result<(), HttpAttemptError> {
-        let mut left = self.links.len();
+        let mut left = self.links.count();
         loop {
-            let target = self.take_target();
+            let target = self.links.take_turn();
             let done = self.attempt(plan, target, operation, inputs, file).await;
             left -= 1;
-            if done.is_ok() || left == 0 || !self.links[target].is_lost() {
+            if done.is_ok() || left == 0 || !self.links.link(target).is_lost() {
                 return done;
             }
         }

@@ -17,7 +17,7 @@ pub(in crate::driver) struct HttpRawPlan {
     pub(super) targets: Vec<Target>,
     pub(super) security: Option<Arc<HttpSecurity>>,
     /// For each target the header lines of every request: `Host:` and the extra headers.
-    pub(super) common_headers: Vec<Vec<u8>>,
+    common_headers: Vec<Vec<u8>>,
     /// Path before the key, ending in a slash.
     pub(super) key_prefix: Vec<u8>,
     pub(super) bucket_path: Vec<u8>,
@@ -28,6 +28,19 @@ pub(in crate::driver) struct HttpRawPlan {
     pub(super) is_verified: bool,
     /// Files that `put_file` stores, in order of their names; `None` without `file_dir`.
     pub(super) files: Option<Vec<PathBuf>>,
+}
+
+#[expect(clippy::indexing_slicing, reason = "workers take numbers of targets of their plan")]
+impl HttpRawPlan {
+    /// The target with a number.
+    pub(super) fn target(&self, number: usize) -> &Target {
+        &self.targets[number]
+    }
+
+    /// The header lines of every request to the target with a number.
+    pub(super) fn headers(&self, number: usize) -> &[u8] {
+        &self.common_headers[number]
+    }
 }
 
 /// Writes prefix, key and parameters. Only bytes that a path cannot contain are percent-encoded. A `%` in a

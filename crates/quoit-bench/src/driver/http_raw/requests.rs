@@ -46,7 +46,7 @@ impl HttpRaw {
         let Response { status, has_vclock } = self.request(plan, target, Method::Get, &[]).await?;
         let mut context = None;
         if matches!(status, 200 | 300 | 404) && read.is_some() {
-            let values = values_of(status, self.links[target].content())?;
+            let values = values_of(status, self.links.link(target).content())?;
             context = read.take().map(|read| read.found(values));
         }
         if status == 404 && !wanted.contains(&404) {
@@ -70,7 +70,7 @@ impl HttpRaw {
         self.push_client_id();
         if with_vclock {
             self.head.extend_from_slice(b"X-Riak-Vclock: ");
-            self.head.extend_from_slice(self.links[target].vclock());
+            self.head.extend_from_slice(self.links.link(target).vclock());
             self.head.extend_from_slice(b"\r\n");
         }
         self.head.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
@@ -94,7 +94,7 @@ impl HttpRaw {
         self.head.extend_from_slice(method.token().as_bytes());
         self.head.extend_from_slice(&self.path);
         self.head.extend_from_slice(b" HTTP/1.1\r\n");
-        self.head.extend_from_slice(&plan.common_headers[target]);
+        self.head.extend_from_slice(plan.headers(target));
     }
 
     fn push_client_id(&mut self) {
@@ -111,13 +111,13 @@ impl HttpRaw {
         method: Method,
         body: &[u8],
     ) -> Result<Response, Term> {
-        let link = &mut self.links[target];
+        let link = self.links.link_mut(target);
         let request = HttpRequest { head: &self.head, body };
-        link.request(&plan.targets[target], plan.timeout, method, request).await
+        link.request(plan.target(target), plan.timeout, method, request).await
     }
 
     fn url(&self, plan: &HttpRawPlan, target: usize) -> String {
         let path = String::from_utf8_lossy(&self.path);
-        format!("http://{}{path}", plan.targets[target])
+        format!("http://{}{path}", plan.target(target))
     }
 }

@@ -88,14 +88,14 @@ impl Driver for HttpTemplated {
             None => None,
             Some(name) => Some(index_of(name, &plan.values)?),
         };
-        let is_drawn = |index: usize| matches!(plan.values[index].1, TextTemplate::Value);
+        let text = value.and_then(|index| plan.values.get(index)).map(|(_, text)| text);
         Some(TemplatedOperation {
             method,
             target: index_of(target, &plan.targets)?,
             // As in basho_bench, an unknown name means no headers.
             headers: headers.and_then(|name| index_of(name, &plan.headers)),
             value,
-            draws_value: value.is_some_and(is_drawn),
+            draws_value: matches!(text, Some(TextTemplate::Value)),
         })
     }
 
@@ -127,6 +127,7 @@ impl Driver for HttpTemplated {
         })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "operations and servers have indexes of the plan")]
     async fn perform(
         &mut self,
         plan: &TemplatedPlan,
@@ -165,6 +166,7 @@ impl Driver for HttpTemplated {
 
 impl HttpTemplated {
     /// Writes head and body of the next request, and returns the index of its server.
+    #[expect(clippy::indexing_slicing, reason = "operations and places have indexes of the plan")]
     fn prepare_request(
         &mut self,
         plan: &TemplatedPlan,

@@ -51,6 +51,7 @@ impl TemplateSources<'_> {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "fillings have indexes of these generators")]
     fn kind(self, directive_source: DirectiveSource) -> KeyKind {
         match directive_source {
             DirectiveSource::Generator(index) => self.named[index].1.kind(),
@@ -114,6 +115,7 @@ impl Writer {
     }
 
     /// Appends a text to `out`.
+    #[expect(clippy::indexing_slicing, reason = "texts have indexes of the worker's generators")]
     pub(super) fn write(
         &mut self,
         text: &TextTemplate,

@@ -16,7 +16,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
 use self::range::{QueriedRange, WrongCount};
-use super::both_targets::{BothTargets, target_of};
+use super::both_targets::BothTargets;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::pb_link::Reconnects;
 use super::pb_replicas::{PbLinks, Routing};
@@ -151,11 +151,10 @@ impl Driver for IndexQueries {
     async fn connect(plan: &IndexQueryPlan, place: WorkerPlace) -> Result<Self, StartError> {
         let mut http = HttpLink::new(plan.targets.security.clone());
         http.keep_bodies();
-        let own = place.number as usize;
         Ok(Self {
-            pb: PbLinks::open(&plan.targets.pb, own, plan.pb_timeout, Routing::Target).await?,
+            pb: PbLinks::open(&plan.targets.pb, place, plan.pb_timeout, Routing::Target).await?,
             http,
-            http_target: target_of(&plan.targets.http, place).clone(),
+            http_target: place.choose(&plan.targets.http).clone(),
             printed_count: 0,
         })
     }

@@ -22,7 +22,6 @@ use rand::rngs::StdRng;
 use self::background::{Background, BackgroundQuery, QueriedCluster};
 use self::keys::WorkerIdentity;
 use self::plan::NhsPlan;
-use super::both_targets::target_of;
 use super::http_link::HttpLink;
 use super::indexes;
 use super::pb_link::{PbLink, Reconnects};
@@ -155,22 +154,21 @@ impl Driver for Nhs {
     }
 
     async fn connect(plan: &NhsPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let repl_target = target_of(&plan.repl_targets, place);
-        let own = place.number as usize;
+        let repl_target = place.choose(&plan.repl_targets);
         Ok(Self {
-            pb: PbLinks::open(&plan.pb_targets, own, plan.pb_timeout, Routing::Target).await?,
+            pb: PbLinks::open(&plan.pb_targets, place, plan.pb_timeout, Routing::Target).await?,
             repl: PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await.ok(),
             http: HttpLink::new(plan.security.clone()),
-            http_target: target_of(&plan.http_targets, place).clone(),
+            http_target: place.choose(&plan.http_targets).clone(),
             background: Background::new(place),
             asked: Rc::new(QueriedCluster {
-                target: target_of(&plan.pb_targets, place).clone(),
+                target: place.choose(&plan.pb_targets).clone(),
                 bucket: plan.record_bucket.name.clone(),
                 timeout: plan.fold_timeout,
                 notices: plan.notices.clone(),
             }),
             identity: WorkerIdentity::new(place.number, &plan.node_name),
-            long_bucket: LONG_BUCKETS[place.number as usize % LONG_BUCKETS.len()],
+            long_bucket: *place.choose(&LONG_BUCKETS),
             strong: rand::make_rng(),
             record_count: 0,
             next_document: 1,

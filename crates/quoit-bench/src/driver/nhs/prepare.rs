@@ -3,7 +3,6 @@
 use super::REPL_CONNECT_TIMEOUT;
 use super::plan::NhsPlan;
 use crate::config::Target;
-use crate::driver::both_targets::target_of;
 use crate::driver::http_link::{HttpLink, Method, SEGMENT, append_to_path};
 use crate::driver::pb_link::PbLink;
 use crate::http::HttpRequest;
@@ -14,12 +13,12 @@ use crate::worker_place::WorkerPlace;
 /// each step that failed.
 pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
     let first = WorkerPlace { number: 1, count: 1 };
-    let target = target_of(&plan.http_targets, first);
+    let target = first.choose(&plan.http_targets);
     let mut notices = Vec::new();
     if let Err(reason) = set_properties(plan, target, &mut notices).await {
         notices.push(format!("{target} does not answer ({reason}): buckets stay as they are"));
     }
-    let repl_target = target_of(&plan.repl_targets, first);
+    let repl_target = first.choose(&plan.repl_targets);
     let notice = match PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
         Err(error) => {
             Some(format!("no second cluster ({error}): put_unique_checkrepl is a plain put_unique"))
@@ -44,7 +43,7 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
 /// a node. False if a server sends no layout, as Riak's: such servers are only told apart by their
 /// addresses.
 async fn is_first_cluster(plan: &NhsPlan, mut second: PbLink) -> bool {
-    let target = target_of(&plan.pb_targets, WorkerPlace { number: 1, count: 1 });
+    let target = (WorkerPlace { number: 1, count: 1 }).choose(&plan.pb_targets);
     let Ok(mut first) = PbLink::open(target, REPL_CONNECT_TIMEOUT).await else { return false };
     let layouts = (
         first.layout(None, REPL_CONNECT_TIMEOUT).await,

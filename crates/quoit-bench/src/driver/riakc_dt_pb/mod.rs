@@ -164,8 +164,8 @@ impl Driver for RiakcDtPb {
     }
 
     async fn connect(plan: &DtPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let (own, routing) = (place.number as usize, Routing::Target);
-        let links = PbLinks::open(&plan.targets, own, plan.timeout_general, routing).await?;
+        let routing = Routing::Target;
+        let links = PbLinks::open(&plan.targets, place, plan.timeout_general, routing).await?;
         Ok(Self { links, next_preloaded: u64::from(place.number), batch_key: None })
     }
 

@@ -80,6 +80,7 @@ impl DrawnIndexes {
     }
 
     /// A query of `term_count` consecutive terms, beginning with a drawn one.
+    #[expect(clippy::indexing_slicing, reason = "operations have numbers of these indexes")]
     pub(super) fn query(&self, index: usize, term_count: u64, random: &mut Random) -> DrawnQuery {
         let index = &self.0[index];
         let first = i128::from(index.draw(random));

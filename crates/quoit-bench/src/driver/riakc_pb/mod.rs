@@ -110,8 +110,7 @@ impl Driver for RiakcPb {
     }
 
     async fn connect(plan: &PbPlan, place: WorkerPlace) -> Result<Self, StartError> {
-        let own = place.number as usize;
-        let links = PbLinks::open(&plan.targets, own, plan.timeout_general, plan.routing).await?;
+        let links = PbLinks::open(&plan.targets, place, plan.timeout_general, plan.routing).await?;
         Ok(Self { links, frame: Vec::new() })
     }
 

@@ -218,9 +218,9 @@ impl Directive {
     /// instead.
     fn write_string(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let precision = self.precision.or(self.width).unwrap_or(bytes.len());
-        let cut = &bytes[..bytes.len().min(precision)];
+        let cut = bytes.get(..precision).unwrap_or(bytes);
         let width = self.width.unwrap_or(precision);
-        let cut = &cut[..cut.len().min(width)];
+        let cut = cut.get(..width).unwrap_or(cut);
         self.pad_to(cut, width, out);
     }
 
@@ -252,7 +252,7 @@ fn as_term(kind: KeyKind, bytes: &[u8], is_pretty: bool) -> Vec<u8> {
         KeyKind::Binary if is_pretty => write!(text, "{}", Term::Binary(bytes.to_vec())),
         KeyKind::Binary => {
             let list = Term::List(codes().collect()).to_string();
-            write!(text, "<<{}>>", &list[1..list.len() - 1])
+            write!(text, "<<{}>>", list.trim_start_matches('[').trim_end_matches(']'))
         }
         KeyKind::String | KeyKind::Integer if is_pretty => {
             write!(text, "{}", Term::String(bytes.iter().copied().map(char::from).collect()))

@@ -49,19 +49,17 @@ fn encode(position: u64) -> Vec<u8> {
         return [&[VERSION, INTEGER][..], &integer.to_be_bytes()].concat();
     }
     let size = quoit_number::low_u8(8 - u64::from(position.leading_zeros()) / 8);
-    let magnitude = &position.to_le_bytes()[..usize::from(size)];
-    [&[VERSION, SMALL_BIG, size, 0][..], magnitude].concat()
+    let magnitude = position.to_le_bytes().into_iter().take(usize::from(size));
+    [VERSION, SMALL_BIG, size, 0].into_iter().chain(magnitude).collect()
 }
 
 fn decode(bytes: &[u8]) -> Option<u64> {
     match bytes.strip_prefix(&[VERSION])? {
         [SMALL_INTEGER, byte] => Some(u64::from(*byte)),
         [INTEGER, integer @ ..] => u64::try_from(i32::from_be_bytes(integer.try_into().ok()?)).ok(),
-        [SMALL_BIG, size, 0, magnitude @ ..]
-            if magnitude.len() == usize::from(*size) && magnitude.len() <= 8 =>
-        {
+        [SMALL_BIG, size, 0, magnitude @ ..] if magnitude.len() == usize::from(*size) => {
             let mut low_first = [0; 8];
-            low_first[..magnitude.len()].copy_from_slice(magnitude);
+            low_first.get_mut(..magnitude.len())?.copy_from_slice(magnitude);
             Some(u64::from_le_bytes(low_first))
         }
         _ => None,

@@ -31,7 +31,7 @@ pub(super) fn write_external_term(key: &mut Key, kind: KeyKind) {
                 let size = quoit_number::low_u8(8 - u64::from(magnitude.leading_zeros()) / 8);
                 let sign = u8::from(key.integer < 0);
                 term.extend([110, size, sign]);
-                term.extend(&magnitude.to_le_bytes()[..usize::from(size)]);
+                term.extend(magnitude.to_le_bytes().iter().take(usize::from(size)));
             }
         },
         KeyKind::String if bytes.is_empty() => term.push(106),

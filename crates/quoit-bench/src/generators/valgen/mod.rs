@@ -268,6 +268,7 @@ impl ValueGenerator {
 
 /// `size` bytes from a uniformly drawn offset of `source`, or all of it if it is not larger.
 #[inline]
+#[expect(clippy::indexing_slicing, reason = "`size` bytes follow each offset that is drawn")]
 fn slice_of<'a>(source: &'a [u8], size: u64, random: &mut Random) -> &'a [u8] {
     match usize::try_from(size) {
         Ok(size) if size < source.len() => {

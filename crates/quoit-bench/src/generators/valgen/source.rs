@@ -122,6 +122,10 @@ impl Source {
     }
 
     /// One of the values of a set, by one uniform draw. Without a set, all bytes.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the ends ascend, and the last is that of the bytes"
+    )]
     pub(super) fn one_of_set(&self, random: &mut Random) -> &[u8] {
         if self.ends.is_empty() {
             return &self.bytes;
@@ -255,6 +259,7 @@ fn highly_compressible(line: &[u8], size_bytes: usize) -> Vec<u8> {
 
 /// Units of random bytes and lines of text. Line number x of a unit is one of the first x distinct lines,
 /// so the early ones are the most frequent.
+#[expect(clippy::indexing_slicing, reason = "`below` returns a number below that of the lines")]
 pub(super) fn semi_compressible(strong: &mut StdRng, unit_count: usize) -> Vec<u8> {
     let mut choices = Xoshiro256PlusPlus::seed_from_u64(strong.next_u64());
     let mut below = |n: usize| {

@@ -106,9 +106,10 @@ fn stats_facts(answer: &[u8]) -> io::Result<Vec<(String, String)>> {
     let mut response = httparse::Response::new(&mut headers);
     let malformed = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let body = match response.parse(answer) {
-        Ok(httparse::Status::Complete(head_bytes)) => &answer[head_bytes..],
-        _ => return Err(malformed("GET /stats gave no HTTP response")),
+        Ok(httparse::Status::Complete(head_bytes)) => answer.get(head_bytes..),
+        _ => None,
     };
+    let Some(body) = body else { return Err(malformed("GET /stats gave no HTTP response")) };
     if response.code != Some(200) {
         return Err(malformed(&format!("GET /stats gave {}", response.code.unwrap_or(0))));
     }
@@ -119,9 +120,10 @@ fn stats_facts(answer: &[u8]) -> io::Result<Vec<(String, String)>> {
 fn facts_of(body: &[u8]) -> io::Result<Vec<(String, String)>> {
     let stats: Value = serde_json::from_slice(body)?;
     let facts = FACTS.iter().filter_map(|name| {
-        let text = match (*name, stats[name].as_u64()) {
+        let value = stats.get(*name)?;
+        let text = match (*name, value.as_u64()) {
             (MEMORY, Some(size_bytes)) => size_text(size_bytes),
-            _ => text_of(&stats[name])?,
+            _ => text_of(value)?,
         };
         Some(((*name).to_owned(), text))
     });

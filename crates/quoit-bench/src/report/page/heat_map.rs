@@ -76,6 +76,7 @@ fn cells(spans: &[Span], (low_ms, high_ms): (f64, f64)) -> Vec<Cell> {
     cells
 }
 
+#[expect(clippy::indexing_slicing, reason = "`row` is below the number of rows")]
 fn counts_of(stats: &OperationStats, (low_ms, high_ms): (f64, f64)) -> [u64; ROW_COUNT] {
     let mut counts = [0; ROW_COUNT];
     for step in stats.histogram_ns().iter_recorded() {

@@ -132,8 +132,9 @@ fn name_as_configured(results: &mut Results, summary: &RunSummary) {
     let place =
         |file_label: &str| summary.operations.iter().position(|o| o.file_label == file_label);
     for operation in &mut results.operations {
-        if let Some(place) = place(&operation.file_label) {
-            operation.name = summary.operations[place].name.clone();
+        let place = place(&operation.file_label);
+        if let Some(configured) = place.and_then(|place| summary.operations.get(place)) {
+            operation.name.clone_from(&configured.name);
         }
     }
     results.operations.sort_by_key(|o| place(&o.file_label).unwrap_or(usize::MAX));
@@ -164,10 +165,13 @@ fn tiles(results: &Results, figures: &[Figures]) -> Vec<(&'static str, String, &
         let attempts = all.attempts(&all_failed);
         let latencies = attempts.map_or_else(|| all.latencies(), |attempts| attempts.latencies);
         let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
-        // Indices of the median and the 99th percentile among the figures.
-        for (name, figure) in [("Median latency", 2), ("99 % within", 4)] {
-            let text = ms_text(latencies.figures_us()[figure]);
-            let text = if bounds[figure] { format!("≥ {text}") } else { text };
+        let [_, _, median_us, _, p99_us, ..] = latencies.figures_us();
+        let [_, _, is_median_bound, _, is_p99_bound, ..] = bounds;
+        for (name, us, is_bound) in
+            [("Median latency", median_us, is_median_bound), ("99 % within", p99_us, is_p99_bound)]
+        {
+            let text = ms_text(us);
+            let text = if is_bound { format!("≥ {text}") } else { text };
             tiles.push((name, text, "ms"));
         }
     }

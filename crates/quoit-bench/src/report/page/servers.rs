@@ -7,7 +7,7 @@ use crate::output::text::size_text;
 use crate::plot::{escape, grouped};
 use crate::report::Results;
 use crate::report::servers::{OperationCost, Servers};
-use crate::watch::COLUMNS;
+use crate::watch::ServerColumn;
 use std::fmt::Write as _;
 
 /// Number of colours, which servers take in turn.
@@ -20,12 +20,12 @@ pub(super) fn section(results: &Results, servers: &Servers) -> String {
             .to_owned();
     hint.push_str(&per_operation_text(&servers.per_operation));
     let mut html = String::from("<div class=\"columns\">\n");
-    for column in servers.shown() {
-        let heading = escape(COLUMNS[column].heading);
+    for (column, values) in servers.shown() {
+        let heading = escape(column.heading);
         let _ = write!(
             html,
             "<div><h3>{heading}</h3>\n{}</div>\n",
-            plot(results, servers, column).figure()
+            plot(results, servers, column, values).figure()
         );
     }
     html.push_str("</div>\n");
@@ -49,15 +49,19 @@ fn per_operation_text(per_operation: &OperationCost) -> String {
     format!(" All together, for each successful operation: {}.", parts.join(", "))
 }
 
-fn plot(results: &Results, servers: &Servers, column: usize) -> Plot {
-    let unit = COLUMNS[column].unit;
+fn plot(
+    results: &Results,
+    servers: &Servers,
+    column: &ServerColumn,
+    values: &[Vec<Option<f64>>],
+) -> Plot {
     let in_unit = |values: &Vec<Option<f64>>| -> Vec<Option<f64>> {
-        values.iter().map(|value| value.map(|value| value / unit)).collect()
+        values.iter().map(|value| value.map(|value| value / column.unit)).collect()
     };
-    let values: Vec<Vec<Option<f64>>> = servers.columns[column].iter().map(in_unit).collect();
+    let values: Vec<Vec<Option<f64>>> = values.iter().map(in_unit).collect();
     let caption = PlotCaption {
-        id: format!("server-{}", COLUMNS[column].name),
-        about: format!("{} of each server over the time of the run", COLUMNS[column].heading),
+        id: format!("server-{}", column.name),
+        about: format!("{} of each server over the time of the run", column.heading),
     };
     let series =
         servers.names.iter().zip(&values).enumerate().map(|(place, (name, values))| PlotSeries {

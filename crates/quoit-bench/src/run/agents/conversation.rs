@@ -84,7 +84,7 @@ impl AgentConversation {
         let (mut reader, mut writer) = halves(stream);
         greet(&mut reader, &mut writer).await?;
         let reading = compare_clocks(&mut reader, &mut writer).await?;
-        self.run_agents.agents()[self.index].reading = Some(reading);
+        self.run_agents.change(self.index, |agent| agent.reading = Some(reading));
         self.give_order(&mut writer).await?;
         let mut phases = self.run_agents.control.phases();
         let mut until_end = self.run_agents.control.phases();
@@ -154,8 +154,8 @@ impl AgentConversation {
             FromAgent::Passed { seconds, loads } => {
                 self.check_second(seconds)?;
                 self.passed_seconds = self.passed_seconds.max(seconds);
-                self.run_agents.agents()[self.index].loads =
-                    loads.into_iter().map(ThreadLoad::of_form).collect();
+                let loads = loads.into_iter().map(ThreadLoad::of_form).collect();
+                self.run_agents.change(self.index, |agent| agent.loads = loads);
                 self.deliver(seconds, &Window::new(self.run_agents.collector.operation_count()));
             }
             FromAgent::EndRequested { end, reason } => {
@@ -172,10 +172,10 @@ impl AgentConversation {
                 }
             }
             FromAgent::Done(result) => {
-                let mut agents = self.run_agents.agents();
-                let agent = &mut agents[self.index];
-                agent.loads = result.loads.iter().copied().map(ThreadLoad::of_form).collect();
-                agent.result = Some(result);
+                self.run_agents.change(self.index, |agent| {
+                    agent.loads = result.loads.iter().copied().map(ThreadLoad::of_form).collect();
+                    agent.result = Some(result);
+                });
                 return Ok(true);
             }
             FromAgent::Refused { reason } => return Err(LinkError::Refused(reason)),

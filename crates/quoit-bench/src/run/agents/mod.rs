@@ -119,6 +119,12 @@ impl RunAgents {
         std::thread::Builder::new().name("agents".to_owned()).spawn(lead).map_err(RunError::Thread)
     }
 
+    /// Changes the state of an agent under the lock.
+    #[expect(clippy::indexing_slicing, reason = "agents have the numbers of their shares")]
+    fn change<T>(&self, index: usize, change: impl FnOnce(&mut AgentState) -> T) -> T {
+        change(&mut self.agents()[index])
+    }
+
     fn agents(&self) -> MutexGuard<'_, Vec<AgentState>> {
         // Each agent's state is consistent even if a thread panicked with the lock held.
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,15 +132,14 @@ impl RunAgents {
 
     /// Records that an agent was lost before its share was done, and ends the run.
     fn lose(&self, index: usize, error: &LinkError) {
-        let mut agents = self.agents();
-        let agent = &mut agents[index];
-        agent.fault = Some(error.to_string());
-        let reason = format!(
-            "AGENT LOST: {}: {error}; {} of the workers are gone and the run ends: its figures lack their \
-             share from here on",
-            agent.address, agent.worker_count
-        );
-        drop(agents);
+        let reason = self.change(index, |agent| {
+            agent.fault = Some(error.to_string());
+            format!(
+                "AGENT LOST: {}: {error}; {} of the workers are gone and the run ends: its figures lack \
+                 their share from here on",
+                agent.address, agent.worker_count
+            )
+        });
         self.control.request_end_because(RunEnd::AgentLost, reason);
     }
 

@@ -90,12 +90,12 @@ pub(crate) fn find_knee(
     let ended = loop {
         let mut step = Step { offered_per_s: search.next, samples: Vec::new() };
         let (verdict, report) = loop {
-            let name = match step.samples.len() {
-                0 => format!("step-{:02}", rows.len() + 1),
-                before => format!("step-{:02}-{}", rows.len() + 1, before + 1),
+            let number = match step.samples.len() {
+                0 => format!("{:02}", rows.len() + 1),
+                before => format!("{:02}-{}", rows.len() + 1, before + 1),
             };
-            let place = RunDirectory::create(directory.path(), Some(&name))?;
-            terminal.line(&format!("\nStep {}: {:.1} op/s", &name[5..], step.offered_per_s));
+            let place = RunDirectory::create(directory.path(), Some(&format!("step-{number}")))?;
+            terminal.line(&format!("\nStep {number}: {:.1} op/s", step.offered_per_s));
             let config = step_config(plan, config, step.offered_per_s, &place);
             let (log, shown) = (log.clone(), &mut *terminal);
             let report =

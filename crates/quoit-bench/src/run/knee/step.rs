@@ -108,6 +108,7 @@ impl Step {
     }
 
     /// The row of the step, with the medians of its samples.
+    #[expect(clippy::indexing_slicing, reason = "a verdict is that of at least one sample")]
     pub(super) fn row(&self, verdict: StepVerdict) -> KneeRow {
         let are_bound = verdict == StepVerdict::ClientBound;
         let samples: Vec<&Sample> =

@@ -113,8 +113,11 @@ impl History {
 
     pub(super) fn of_settled(Settled(bits): Settled) -> Self {
         let mut history = Self::new(bits & 2 != 0);
-        history.writes[0].sequence = bits >> 2;
-        history.writes[0].kind = if bits & 1 != 0 { WriteKind::Delete } else { WriteKind::Put };
+        // A new history has one write.
+        for write in &mut history.writes {
+            write.sequence = bits >> 2;
+            write.kind = if bits & 1 != 0 { WriteKind::Delete } else { WriteKind::Put };
+        }
         // The exact stamp of the acknowledgement no longer matters: every later operation starts after it.
         history.is_noted = true;
         history
@@ -199,11 +202,10 @@ impl History {
     pub(super) fn acknowledge(&mut self, semantics: Semantics, sequence: WriteSequence, now: u64) {
         self.active -= 1;
         // The write is no longer tracked if others have already read and replaced it.
-        let Some(index) = self.writes.iter().position(|write| write.sequence == sequence) else {
-            return;
-        };
-        self.writes[index].state = WriteState::AcknowledgedAt(now);
-        let write = self.writes[index].clone();
+        let mut writes = self.writes.iter_mut();
+        let Some(write) = writes.find(|write| write.sequence == sequence) else { return };
+        write.state = WriteState::AcknowledgedAt(now);
+        let write = write.clone();
         match semantics {
             Semantics::Register => {
                 self.writes.retain(|other| match other.state {
@@ -331,7 +333,8 @@ impl History {
 
     fn check_siblings(&self, snapshot: &Snapshot, found: &[FoundValue]) -> Option<Violation> {
         for (index, one) in found.iter().enumerate() {
-            let is_twice = *one != FoundValue::Before && found[..index].contains(one);
+            let is_twice =
+                *one != FoundValue::Before && found.iter().take(index).any(|it| it == one);
             let is_replaced =
                 matches!(one, FoundValue::Version(one) if self.is_replaced(*one, found));
             if is_twice || is_replaced {

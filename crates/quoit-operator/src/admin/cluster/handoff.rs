@@ -8,7 +8,7 @@ use quoit_cli::figures::{duration, size};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use quoit_cli::Format;
+use quoit_cli::{Format, value_at};
 use quoit_config::size_bytes;
 use quoit_number::{index, whole};
 use serde_json::{Value, json};
@@ -66,7 +66,9 @@ impl HandoffArgs {
         match (&self.node, self.all) {
             (_, true) => Ok(None),
             (Some(node), _) => Ok(Some(node.clone())),
-            (None, false) => Ok(Some(plain(&document_of(api.get("ping")?, format)?["node"]))),
+            (None, false) => {
+                Ok(Some(plain(value_at(&document_of(api.get("ping")?, format)?, "/node"))))
+            }
         }
     }
 }
@@ -181,7 +183,7 @@ pub(crate) fn handoff(api: &Api, command: &HandoffCommand, format: Format) -> Re
             if let Some(active) = document.get_mut("active").and_then(Value::as_array_mut) {
                 active.retain(of_node);
             }
-            print(&json!({"active": document["active"]}), format, details_page);
+            print(&json!({"active": value_at(&document, "/active")}), format, details_page);
             Ok(())
         }
         HandoffCommand::Config(args) => {
@@ -194,6 +196,7 @@ pub(crate) fn handoff(api: &Api, command: &HandoffCommand, format: Format) -> Re
     }
 }
 
+#[expect(clippy::indexing_slicing, reason = "the body is an object of this function")]
 fn switch(api: &Api, args: &SwitchArgs, on: bool, format: Format) -> Result<()> {
     let node = args.nodes.name(api, format)?;
     let mut body = json!({ "node": node });

@@ -4,7 +4,7 @@
 use super::{Api, document_of, plain, print, segment};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use quoit_cli::Format;
+use quoit_cli::{Format, value_at};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::Write as _;
@@ -133,7 +133,7 @@ pub(super) fn token(api: &Api, args: &TokenArgs, format: Format) -> Result<()> {
         }
         Some(TokenCommand::List) => {
             let answer = document_of(api.get("cluster/tls")?, format)?;
-            print(&answer["tokens"], format, tokens);
+            print(value_at(&answer, "/tokens"), format, tokens);
         }
         Some(TokenCommand::Revoke { id }) => {
             let path = format!("cluster/tls/tokens/{}", segment(id));

@@ -1,6 +1,7 @@
 //! Parts of texts about members that several commands share.
 
 use crate::admin::plain;
+use quoit_cli::value_at;
 use serde_json::Value;
 
 /// Width of a line in characters.
@@ -56,7 +57,8 @@ pub(super) fn membership(document: &Value) -> String {
 /// all support it.
 fn outdated(document: &Value) -> Option<String> {
     let members = || document["members"].as_array().into_iter().flatten();
-    let speaks = |member: &Value| member["protocol_versions"][1].as_u64().unwrap_or_default();
+    let speaks =
+        |member: &Value| value_at(member, "/protocol_versions/1").as_u64().unwrap_or_default();
     let newest = members().map(speaks).max()?;
     let older = members().filter(|member| speaks(member) < newest);
     let older: Vec<_> = older.map(|member| plain(&member["name"])).collect();

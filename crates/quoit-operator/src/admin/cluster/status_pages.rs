@@ -5,7 +5,7 @@ use super::{Api, document_of, of_node, plain, print, segment};
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_cli::columns::columns;
-use quoit_cli::{Format, say};
+use quoit_cli::{Format, say, value_at};
 use serde_json::Value;
 use std::thread::sleep;
 use std::time::Duration;
@@ -55,7 +55,8 @@ fn member_state(member: &Value) -> String {
 
 /// Internode protocol versions that a member supports, for example `1-2`.
 fn protocol(member: &Value) -> String {
-    let [oldest, newest] = [0, 1].map(|end| plain(&member["protocol_versions"][end]));
+    let [oldest, newest] = ["/protocol_versions/0", "/protocol_versions/1"]
+        .map(|pointer| plain(value_at(member, pointer)));
     format!("{oldest}-{newest}")
 }
 
@@ -115,7 +116,7 @@ fn pending_lines(change: &Value) -> String {
 /// Prints whether all nodes agree on the ring; fails if they do not.
 pub(crate) fn ring_ready(api: &Api, format: Format) -> Result<()> {
     let document = document_of(api.get("cluster/ring-ready")?, format)?;
-    let is_ready = document["ready"] == true;
+    let is_ready = value_at(&document, "/ready") == true;
     print(&document, format, |document| {
         if is_ready {
             format!("TRUE All nodes agree on the ring {}", name_list(&document["nodes"]))
@@ -157,7 +158,8 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
         // A node that is starting does not answer yet.
         if let Ok(answer) = api.get(&path) {
             let document = document_of(answer, format)?;
-            let services = document["services"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let services =
+                value_at(&document, "/services").as_array().map(Vec::as_slice).unwrap_or_default();
             if services.iter().any(|service| *service == *args.service) {
                 print(&document, format, |_| format!("{} is up", args.service));
                 return Ok(());

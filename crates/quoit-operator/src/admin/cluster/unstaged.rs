@@ -5,7 +5,7 @@ use super::{Api, address, document_of, plain, print};
 use crate::admin::Answer;
 use anyhow::{Result, bail};
 use clap::Args;
-use quoit_cli::Format;
+use quoit_cli::{Format, value_at};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -71,11 +71,12 @@ fn at_once(
     if count(&plan) != 1 {
         bail!("other changes were staged meanwhile: look at cluster plan, then cluster commit");
     }
-    let answer =
-        document_of(api.post("cluster/commit", Some(&json!({ "plan": plan["plan"] })))?, format)?;
+    let answer = document_of(
+        api.post("cluster/commit", Some(&json!({ "plan": value_at(&plan, "/plan") })))?,
+        format,
+    )?;
     print(&answer, format, |document| {
-        let transition = &plan["transitions"][0];
-        let moved = transition["reassigned"].as_u64().unwrap_or_default();
+        let moved = value_at(&plan, "/transitions/0/reassigned").as_u64().unwrap_or_default();
         format!("{}; {moved} partitions get other nodes", plain(&document["message"]))
     });
     Ok(())

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
 use quoit_cli::figures::{duration, size};
 use quoit_cli::names::{BucketName, in_path};
-use quoit_cli::{Format, say};
+use quoit_cli::{Format, say, value_at};
 use quoit_model::segments::TreeSize;
 use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};
@@ -212,7 +212,8 @@ pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<(
         }
         FoldCommand::Status { id: Some(id) } => {
             let document = document_of(api.get("folds")?, format)?;
-            let all = document["folds"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let all =
+                value_at(&document, "/folds").as_array().map(Vec::as_slice).unwrap_or_default();
             let Some(job) = all.iter().find(|job| job["id"] == *id) else {
                 bail!("there is no fold {id} on this node");
             };
@@ -239,7 +240,7 @@ fn begin(api: &Api, walk: &FoldArgs, wanted: Value, format: Format) -> Result<()
         super::print(&job, format, line);
         return Ok(());
     }
-    FoldRequest(&wanted).follow(api, &job["id"], format)
+    FoldRequest(&wanted).follow(api, value_at(&job, "/id"), format)
 }
 
 /// Runs a fold over one bucket after the other.
@@ -247,9 +248,9 @@ fn begin_all(api: &Api, walk: &FoldArgs, wanted: &Value, format: Format) -> Resu
     for bucket in wanted_buckets(api, walk)? {
         let (job, wanted) = started(api, walk, &bucket, wanted.clone(), format)?;
         if format == Format::Human {
-            say!("{}", plain(&job["fold"]));
+            say!("{}", plain(value_at(&job, "/fold")));
         }
-        FoldRequest(&wanted).follow(api, &job["id"], format)?;
+        FoldRequest(&wanted).follow(api, value_at(&job, "/id"), format)?;
     }
     Ok(())
 }
@@ -266,7 +267,8 @@ fn wanted_buckets(api: &Api, walk: &FoldArgs) -> Result<Vec<BucketName>> {
     Ok(buckets(api, usize::MAX)?.into_iter().map(name).collect())
 }
 
-/// Starts a fold. Returns its state and the request.
+/// Starts a fold. Returns its state and the request. `wanted` must be an object.
+#[expect(clippy::indexing_slicing, reason = "callers pass an object")]
 fn started(
     api: &Api,
     walk: &FoldArgs,
@@ -304,14 +306,14 @@ fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
 /// Bucket types and buckets that contain keys.
 fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
     let document = document_of(api.get("bucket-types")?, Format::Human)?;
-    let types = document["types"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let types = value_at(&document, "/types").as_array().map(Vec::as_slice).unwrap_or_default();
     let mut found = Vec::new();
     for bucket_type in types.iter().filter(|each| each["state"] == "active") {
         let name = plain(&bucket_type["name"]);
         let path = format!("types/{}/buckets?buckets=true", segment(&name));
         // The bucket type may have been removed meanwhile.
         let Some(listed) = api.get_data(&path)? else { continue };
-        let Value::Array(buckets) = &listed["buckets"] else {
+        let Value::Array(buckets) = value_at(&listed, "/buckets") else {
             bail!("the node could not list the buckets of type {name}: {listed}");
         };
         let left = limit.saturating_sub(found.len());
@@ -381,22 +383,22 @@ fn for_each_result(
     let mut progress = Progress::on_stderr("folding", Unit::Items("records"), None);
     loop {
         let job = document_of(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
-        let found = job["found"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let found = value_at(&job, "/found").as_array().map(Vec::as_slice).unwrap_or_default();
         if !found.is_empty() {
             progress.clear();
         }
         found.iter().for_each(&mut take);
-        if job["state"] == "running" || !found.is_empty() {
+        if value_at(&job, "/state") == "running" || !found.is_empty() {
             if found.is_empty() {
                 // Progress is for people who wait, and not for programs that read the output.
-                let looked_at = job["looked_at"].as_u64().unwrap_or_default();
-                progress.show(looked_at, || format!("{} matches", job["matches"]));
+                let looked_at = value_at(&job, "/looked_at").as_u64().unwrap_or_default();
+                progress.show(looked_at, || format!("{} matches", value_at(&job, "/matches")));
             }
             continue;
         }
         progress.clear();
-        if job["state"] == "failed" {
-            bail!("{}", plain(&job["message"]));
+        if value_at(&job, "/state") == "failed" {
+            bail!("{}", plain(value_at(&job, "/message")));
         }
         return Ok(job);
     }

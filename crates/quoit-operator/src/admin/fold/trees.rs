@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
-use quoit_cli::{Format, say};
+use quoit_cli::{Format, say, value_at};
 use quoit_model::segments::{BRANCH_LEAVES, TreeSize};
 use quoit_riak::{Tree, TreeEntry};
 use serde_json::{Value, json};
@@ -25,12 +25,12 @@ pub(super) fn range_tree(
     // The entries of several buckets can be added to the same tree.
     for bucket in wanted_buckets(api, walk)? {
         let (job, _) = started(api, walk, &bucket, wanted.clone(), format)?;
-        let ended = for_each_result(api, &job["id"], format, |found| {
+        let ended = for_each_result(api, value_at(&job, "/id"), format, |found| {
             if let Some((segment, value)) = number(&found["segment"]).zip(number(&found["hash"])) {
                 tree.toggle(TreeEntry { segment, value });
             }
         })?;
-        record_count += ended["matches"].as_u64().unwrap_or(0);
+        record_count += value_at(&ended, "/matches").as_u64().unwrap_or(0);
     }
     match format {
         Format::Human => {
@@ -62,7 +62,7 @@ pub(super) fn root(api: &Api, n_val: u32, format: Format) -> Result<()> {
     let document = document_of(api.get(&format!("trees/{n_val}/root"))?, format)?;
     match format {
         Format::Json => say!("{document}"),
-        Format::Human => print_hashes("branch", 0, &decoded(&document["root"])?),
+        Format::Human => print_hashes("branch", 0, &decoded(value_at(&document, "/root"))?),
     }
     Ok(())
 }
@@ -75,7 +75,8 @@ pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -
         say!("{document}");
         return Ok(());
     }
-    for branch in document["branches"].as_array().map(Vec::as_slice).unwrap_or_default() {
+    for branch in value_at(&document, "/branches").as_array().map(Vec::as_slice).unwrap_or_default()
+    {
         let told = &branch["branch"];
         let number = told.as_u64().and_then(|number| u32::try_from(number).ok());
         let number = number.with_context(|| {
@@ -93,7 +94,7 @@ pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -
 pub(super) fn clocks(api: &Api, n_val: u32, segments: &[u32], format: Format) -> Result<()> {
     let path = format!("trees/{n_val}/clocks?segments={}", joined(segments));
     let document = document_of(api.get(&path)?, format)?;
-    for record in document["keys"].as_array().map(Vec::as_slice).unwrap_or_default() {
+    for record in value_at(&document, "/keys").as_array().map(Vec::as_slice).unwrap_or_default() {
         match format {
             Format::Json => say!("{record}"),
             Format::Human => {
