@@ -3,6 +3,9 @@
 //! A failed write ends the instance, because the content of the control file is unknown from then on. The
 //! next call opens and reads the file again, publishes the state that it holds, and starts a new instance.
 //! Requests are served from the state in memory meanwhile.
+//!
+//! The calls return boxed futures. Every crate that awaits an `async fn` compiles its own copy of it, with
+//! all that it awaits, and the code of `openraft` takes long to compile.
 
 use super::demoted::{demoted_at, end_to_compare};
 use super::file::ControlFile;
@@ -17,6 +20,7 @@ use crate::change::Decision;
 use crate::departure::Departure;
 use crate::error::{ChangeError, StoreError};
 use crate::state::State;
+use crate::transport::BoxFuture;
 use openraft::error::{CheckIsLeaderError, ClientWriteError, Fatal, RaftError};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 use openraft::{Config, LogIdOptionExt as _, RaftMetrics, SnapshotPolicy};
@@ -172,40 +176,42 @@ impl Group {
     }
 
     /// Returns the Raft instance, after starting it from the control file if it does not run.
-    pub(crate) async fn raft(&self) -> Result<Raft, GroupError> {
-        let mut raft = self.raft.lock().await;
-        match &*self.gate.read() {
-            Participation::Open => {}
-            Participation::Waiting => return Err(GroupError::NotLeader),
-            Participation::Closed(departure) => {
-                return Err(GroupError::Departed(departure.clone()));
+    pub(crate) fn raft(&self) -> BoxFuture<'_, Result<Raft, GroupError>> {
+        Box::pin(async move {
+            let mut raft = self.raft.lock().await;
+            match &*self.gate.read() {
+                Participation::Open => {}
+                Participation::Waiting => return Err(GroupError::NotLeader),
+                Participation::Closed(departure) => {
+                    return Err(GroupError::Departed(departure.clone()));
+                }
             }
-        }
-        if let Some(running) = &*raft {
-            if running.with_raft_state(|_| ()).await.is_ok() {
-                return Ok(running.clone());
+            if let Some(running) = &*raft {
+                if running.with_raft_state(|_| ()).await.is_ok() {
+                    return Ok(running.clone());
+                }
+                self.metrics.set(None);
+                self.is_suspect.store(true, Ordering::Relaxed);
             }
-            self.metrics.set(None);
-            self.is_suspect.store(true, Ordering::Relaxed);
-        }
-        if self.is_suspect.load(Ordering::Relaxed) {
-            // With a full disk each new instance would fail at once, so restarts need a pause.
-            let started_at = *self.started_at.read();
-            if started_at.is_some_and(|at| at.elapsed() < RESTART_PAUSE) {
-                return Err(GroupError::NotLeader);
+            if self.is_suspect.load(Ordering::Relaxed) {
+                // With a full disk each new instance would fail at once, so restarts need a pause.
+                let started_at = *self.started_at.read();
+                if started_at.is_some_and(|at| at.elapsed() < RESTART_PAUSE) {
+                    return Err(GroupError::NotLeader);
+                }
+                // Drop the failed instance first, so that its remaining tasks no longer write.
+                *raft = None;
+                self.reload()?;
+                self.is_suspect.store(false, Ordering::Relaxed);
             }
-            // Drop the failed instance first, so that its remaining tasks no longer write.
-            *raft = None;
-            self.reload()?;
-            self.is_suspect.store(false, Ordering::Relaxed);
-        }
-        *self.started_at.write() = Some(Instant::now());
-        let started = self.start().await;
-        self.is_suspect.store(started.is_err(), Ordering::Relaxed);
-        let started = started?;
-        self.metrics.set(Some(started.metrics()));
-        *raft = Some(started.clone());
-        Ok(started)
+            *self.started_at.write() = Some(Instant::now());
+            let started = self.start().await;
+            self.is_suspect.store(started.is_err(), Ordering::Relaxed);
+            let started = started?;
+            self.metrics.set(Some(started.metrics()));
+            *raft = Some(started.clone());
+            Ok(started)
+        })
     }
 
     /// Returns the metrics of the instance; `None` if it does not run.
@@ -319,18 +325,20 @@ impl Group {
 
     /// Returns the index up to which the log must be applied before a state includes everything that was
     /// committed before this call: Raft's read index. The node must lead.
-    pub(crate) async fn read_index(&self) -> Result<u64, GroupError> {
-        let raft = self.raft().await?;
-        match raft.get_read_log_id().await {
-            Ok((read, _)) => Ok(read.index().unwrap_or_default()),
-            Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_))) => {
-                Err(GroupError::NotLeader)
+    pub(crate) fn read_index(&self) -> BoxFuture<'_, Result<u64, GroupError>> {
+        Box::pin(async move {
+            let raft = self.raft().await?;
+            match raft.get_read_log_id().await {
+                Ok((read, _)) => Ok(read.index().unwrap_or_default()),
+                Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_))) => {
+                    Err(GroupError::NotLeader)
+                }
+                Err(RaftError::APIError(CheckIsLeaderError::QuorumNotEnough(_))) => {
+                    Err(GroupError::NotLeader)
+                }
+                Err(RaftError::Fatal(fault)) => Err(GroupError::Store(self.fatal(&fault))),
             }
-            Err(RaftError::APIError(CheckIsLeaderError::QuorumNotEnough(_))) => {
-                Err(GroupError::NotLeader)
-            }
-            Err(RaftError::Fatal(fault)) => Err(GroupError::Store(self.fatal(&fault))),
-        }
+        })
     }
 
     /// Proposes a decision and waits until it is committed. The node must lead.
@@ -338,30 +346,32 @@ impl Group {
     /// Changes that are valid for every state are batched: those that arrive while such an entry is being
     /// committed form the next one. After a commit of a layout all members report at the same time that they
     /// use it, and each entry costs each member two synced writes.
-    pub(crate) async fn propose(
+    pub(crate) fn propose(
         &self,
         decision: Decision,
-    ) -> Result<CommittedDecision, GroupError> {
-        if decision.base.is_some() {
-            return self.append(decision).await;
-        }
-        let (answer, mut answered) = oneshot::channel();
-        self.told.lock().push((decision.changes, answer));
-        let _turn = self.telling.lock().await;
-        match answered.try_recv() {
-            Ok(agreed) => return agreed,
-            // The call that took these changes was cancelled, so their outcome is not known.
-            Err(oneshot::error::TryRecvError::Closed) => return Err(GroupError::NotLeader),
-            Err(oneshot::error::TryRecvError::Empty) => {}
-        }
-        let (changes, waiting): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *self.told.lock()).into_iter().unzip();
-        let agreed = self.append(Decision { base: None, changes: changes.concat() }).await;
-        for answer in waiting {
-            // Fails only if the waiting call was cancelled.
-            let _ = answer.send(agreed.clone());
-        }
-        agreed
+    ) -> BoxFuture<'_, Result<CommittedDecision, GroupError>> {
+        Box::pin(async move {
+            if decision.base.is_some() {
+                return self.append(decision).await;
+            }
+            let (answer, mut answered) = oneshot::channel();
+            self.told.lock().push((decision.changes, answer));
+            let _turn = self.telling.lock().await;
+            match answered.try_recv() {
+                Ok(agreed) => return agreed,
+                // The call that took these changes was cancelled, so their outcome is not known.
+                Err(oneshot::error::TryRecvError::Closed) => return Err(GroupError::NotLeader),
+                Err(oneshot::error::TryRecvError::Empty) => {}
+            }
+            let (changes, waiting): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut *self.told.lock()).into_iter().unzip();
+            let agreed = self.append(Decision { base: None, changes: changes.concat() }).await;
+            for answer in waiting {
+                // Fails only if the waiting call was cancelled.
+                let _ = answer.send(agreed.clone());
+            }
+            agreed
+        })
     }
 
     async fn append(&self, decision: Decision) -> Result<CommittedDecision, GroupError> {
@@ -384,48 +394,54 @@ impl Group {
 
     /// Handles entries from a leader. `has_majority` tells whether a majority has recently answered that
     /// leader.
-    pub(crate) async fn take(
+    pub(crate) fn take(
         &self,
         request: AppendEntriesRequest<TypeConfig>,
         has_majority: bool,
-    ) -> Result<AppendEntriesResponse<RaftId>, GroupError> {
-        let raft = self.raft().await?;
-        let _unchanged = self.log_end.read().await;
-        let taken = raft.append_entries(request).await.map_err(|fault| self.failed(&fault))?;
-        if !matches!(taken, AppendEntriesResponse::HigherVote(_)) {
-            self.note_leader_heard();
-            if has_majority {
-                *self.agreed_at.write() = Some(Instant::now());
+    ) -> BoxFuture<'_, Result<AppendEntriesResponse<RaftId>, GroupError>> {
+        Box::pin(async move {
+            let raft = self.raft().await?;
+            let _unchanged = self.log_end.read().await;
+            let taken = raft.append_entries(request).await.map_err(|fault| self.failed(&fault))?;
+            if !matches!(taken, AppendEntriesResponse::HigherVote(_)) {
+                self.note_leader_heard();
+                if has_majority {
+                    *self.agreed_at.write() = Some(Instant::now());
+                }
             }
-        }
-        Ok(taken)
+            Ok(taken)
+        })
     }
 
     /// Answers a candidate.
-    pub(crate) async fn vote(
+    pub(crate) fn vote(
         &self,
         mut request: VoteRequest<RaftId>,
-    ) -> Result<VoteResponse<RaftId>, GroupError> {
-        let raft = self.raft().await?;
-        let _unchanged = self.log_end.write().await;
-        let own = RaftId(self.published.state.load().node_id());
-        let demoted = raft.with_raft_state(move |state| demoted_at(own, state)).await;
-        if let Some(index) = demoted.map_err(|fault| self.fatal(&fault))? {
-            request.last_log_id = end_to_compare(&self.file, index, request.last_log_id)?;
-        }
-        Ok(raft.vote(request).await.map_err(|fault| self.failed(&fault))?)
+    ) -> BoxFuture<'_, Result<VoteResponse<RaftId>, GroupError>> {
+        Box::pin(async move {
+            let raft = self.raft().await?;
+            let _unchanged = self.log_end.write().await;
+            let own = RaftId(self.published.state.load().node_id());
+            let demoted = raft.with_raft_state(move |state| demoted_at(own, state)).await;
+            if let Some(index) = demoted.map_err(|fault| self.fatal(&fault))? {
+                request.last_log_id = end_to_compare(&self.file, index, request.last_log_id)?;
+            }
+            Ok(raft.vote(request).await.map_err(|fault| self.failed(&fault))?)
+        })
     }
 
     /// Stops the instance and closes the control file, so that nothing is written any more.
-    pub(crate) async fn stop(&self) {
-        self.metrics.set(None);
-        let raft = self.raft.lock().await.take();
-        if let Some(raft) = raft
-            && let Err(fault) = raft.shutdown().await
-        {
-            tracing::warn!(%fault, "the control plane did not stop in good order");
-        }
-        self.file.close();
+    pub(crate) fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.metrics.set(None);
+            let raft = self.raft.lock().await.take();
+            if let Some(raft) = raft
+                && let Err(fault) = raft.shutdown().await
+            {
+                tracing::warn!(%fault, "the control plane did not stop in good order");
+            }
+            self.file.close();
+        })
     }
 }
 
