@@ -2,8 +2,8 @@
 //! filters, the built-in functions under their Riak names, and the pipeline that determines the next step.
 //!
 //! This crate reads no objects, clocks or sockets. `quoit-core` runs a job: it asks the [`Pipeline`] for
-//! [`PipelineStep`], reads the objects that a map phase needs, and passes the outputs back to the pipeline. Scripts
-//! are run by an implementation of [`ScriptEngine`] in another crate.
+//! [`PipelineStep`], reads the objects that a map phase needs, and passes the outputs back to the pipeline.
+//! Scripts are run by an implementation of [`ScriptEngine`] in another crate.
 //!
 //! ```
 //! use quoit_mapreduce::{Job, Pipeline, Work};

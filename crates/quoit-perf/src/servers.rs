@@ -117,8 +117,8 @@ pub(crate) fn quoit_counted(
     start(command, data, program.set).map(|(node, _)| node).context("is valgrind installed?")
 }
 
-/// Starts a node, in the control group whose process file is `cgroup_procs` if it is given. Returns it with the
-/// time until it served.
+/// Starts a node, in the control group whose process file is `cgroup_procs` if it is given. Returns it with
+/// the time until it served.
 pub(crate) fn quoit_in(
     program: NodeProgram<'_>,
     data: &Path,

@@ -1,15 +1,10 @@
 //! Names of types: no two types of a crate have the same name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Problem;
 use super::source_tree::{Source, is_test_configuration};
-
-/// Names that two types of a crate still share, by crate. The list may only shrink: an entry without two
-/// such types is an error too.
-const STILL_SHARED: [(&str, &str); 2] =
-    [("quoit-import", "Figures"), ("quoit-replication", "State")];
 
 /// Checks the library and program sources of each crate. The names in tests are free.
 pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mut Vec<Problem>) {
@@ -22,26 +17,20 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
             by_crate.entry(name).or_default().push((path, source));
         }
     }
-    for (name, sources) in by_crate {
-        let shared = STILL_SHARED.iter().filter(|(of, _)| *of == name).map(|(_, shared)| *shared);
-        check_crate(sources.into_iter(), &shared.collect(), problems);
+    for sources in by_crate.into_values() {
+        check_crate(sources.into_iter(), problems);
     }
 }
 
 /// Reports each type whose name another type of these sources has already.
 fn check_crate<'s>(
     sources: impl Iterator<Item = (&'s Path, &'s Source)>,
-    still_shared: &BTreeSet<&str>,
     problems: &mut Vec<Problem>,
 ) {
     let mut first: BTreeMap<String, (&Path, usize)> = BTreeMap::new();
-    let mut unseen = still_shared.clone();
     for (path, source) in sources.filter(|(_, source)| !source.test_only) {
         for (name, line) in types_of(&source.syntax.items) {
             match first.get(&name) {
-                Some(_) if still_shared.contains(name.as_str()) => {
-                    unseen.remove(name.as_str());
-                }
                 Some((other, at)) => {
                     let text = format!(
                         "the crate has another type {name} ({}:{at}); say in the name what each is",
@@ -54,10 +43,6 @@ fn check_crate<'s>(
                 }
             }
         }
-    }
-    for name in unseen {
-        let text = format!("no two types are called {name} any more; take it off STILL_SHARED");
-        problems.push(Problem::new(Path::new("xtask/src/tidy/type_names.rs"), 0, text));
     }
 }
 
@@ -91,10 +76,6 @@ mod tests {
     use super::*;
 
     fn problems_of(texts: &[&str]) -> usize {
-        problems_with(texts, &[])
-    }
-
-    fn problems_with(texts: &[&str], still_shared: &[&str]) -> usize {
         let sources: Vec<(PathBuf, Source)> = texts
             .iter()
             .enumerate()
@@ -105,9 +86,8 @@ mod tests {
             })
             .collect();
         let mut problems = Vec::new();
-        let still_shared = still_shared.iter().copied().collect();
         let sources = sources.iter().map(|(path, source)| (path.as_path(), source));
-        check_crate(sources, &still_shared, &mut problems);
+        check_crate(sources, &mut problems);
         problems.len()
     }
 
@@ -116,12 +96,6 @@ mod tests {
         assert_eq!(problems_of(&["struct Plan;", "enum Plan {}"]), 1);
         assert_eq!(problems_of(&["struct Plan; mod inner { trait Plan {} }"]), 1);
         assert_eq!(problems_of(&["struct ReadPlan;", "struct WritePlan; fn plan() {}"]), 0);
-    }
-
-    #[test]
-    fn a_listed_name_may_be_shared_and_has_to_leave_the_list_once_it_is_not() {
-        assert_eq!(problems_with(&["struct Plan;", "enum Plan {}"], &["Plan"]), 0);
-        assert_eq!(problems_with(&["struct Plan;"], &["Plan"]), 1);
     }
 
     #[test]

@@ -20,12 +20,12 @@ pub(crate) struct Collector {
 #[derive(Debug)]
 struct CollectorState {
     windows: BTreeMap<u64, Window>,
-    threads: Vec<ThreadState>,
+    threads: Vec<ReportedThread>,
 }
 
 /// The information that a thread has delivered about itself.
 #[derive(Debug, Clone)]
-struct ThreadState {
+struct ReportedThread {
     /// Number of seconds that the thread has completed; `None` once it has finished.
     passed_seconds: Option<u64>,
     load: ThreadLoad,
@@ -35,7 +35,7 @@ struct ThreadState {
 
 impl CollectorState {
     #[expect(clippy::indexing_slicing, reason = "threads have numbers below their count")]
-    fn thread(&mut self, number: usize) -> &mut ThreadState {
+    fn thread(&mut self, number: usize) -> &mut ReportedThread {
         &mut self.threads[number]
     }
 }
@@ -73,7 +73,7 @@ impl Collector {
     pub(crate) fn new(size: CollectorSize) -> Self {
         let CollectorSize { thread_count, operation_count } = size;
         let thread =
-            ThreadState { passed_seconds: Some(0), load: ThreadLoad::default(), gaps: None };
+            ReportedThread { passed_seconds: Some(0), load: ThreadLoad::default(), gaps: None };
         let state =
             CollectorState { windows: BTreeMap::new(), threads: vec![thread; thread_count] };
         Self { operation_count, state: Mutex::new(state), changed: Notify::new() }

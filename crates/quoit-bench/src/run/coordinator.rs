@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use super::agents::{AgentSummary, RunAgents};
 use super::background_tasks::{finish_background_tasks, start_background_tasks};
+use super::boxed::boxed;
 use super::conclude::{conclude, print_report};
 use super::conduct::drive;
 use super::control::Control;
@@ -202,7 +203,7 @@ fn prepare_system<D: Driver>(
     plan: &D::Plan,
     recording: &mut Recording<'_>,
 ) -> Result<(), RunError> {
-    let prepared = event_loop()?.block_on(D::prepare(plan));
+    let prepared = event_loop()?.block_on(boxed(D::prepare(plan)));
     for notice in D::notices(plan).iter().chain(&prepared) {
         recording.notice(&format!("notice: {notice}"));
     }

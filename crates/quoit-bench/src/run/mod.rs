@@ -13,6 +13,7 @@
 mod agents;
 mod alarm;
 mod background_tasks;
+mod boxed;
 mod canary;
 mod conclude;
 mod conduct;

@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::JoinSet;
 
 use super::RunError;
+use super::boxed::boxed;
 use super::signals::Signals;
 use super::worker::Shared;
 use crate::driver::Driver;
@@ -47,12 +48,12 @@ pub(super) fn read_back<D: Driver>(
         .enable_all()
         .build_local(LocalOptions::default())
         .map_err(RunError::Thread)?;
-    runtime.block_on(async {
+    runtime.block_on(boxed(async {
         if verifier.settings().may_read_behind {
             read_all(shared, verifier, Pass::Repair).await?;
         }
         read_all(shared, verifier, Pass::Final).await
-    })
+    }))
 }
 
 async fn read_all<D: Driver>(
@@ -66,11 +67,11 @@ async fn read_all<D: Driver>(
     for number in 1..=shared.worker_count.min(READER_COUNT_MAX) {
         let place = WorkerPlace { number, count: shared.worker_count };
         let (shared, verifier, keys) = (shared.clone(), verifier.clone(), keys.clone());
-        readers.spawn_local(async move {
+        readers.spawn_local(boxed(async move {
             if let Ok(mut driver) = D::connect(&shared.plan, place).await {
                 read_some(&shared, &verifier, &keys, &mut driver, pass).await;
             }
-        });
+        }));
     }
     let mut signals = Signals::listen().map_err(RunError::Thread)?;
     loop {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
+use super::boxed::boxed;
 use super::control::Release;
 use super::coordinator::{Prepared, event_loop};
 use super::members::RunMembers;
@@ -53,12 +54,12 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
     let shared: Arc<Shared<D>> = prepared.shared(config, log, ready)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
     let course = ShareCourse { members: &*shared, config, told: &told };
-    let ran = event_loop()?.block_on(async {
+    let ran = event_loop()?.block_on(boxed(async {
         match course.wait_for_start(&mut connected, &mut commands).await? {
             Some(at) => course.run(at, &mut commands).await,
             None => Ok(ShareResult::default()),
         }
-    });
+    }));
     shared.control.stop();
     join(threads)?;
     // Fails if the coordinator is gone, which then needs no result.

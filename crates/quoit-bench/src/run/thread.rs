@@ -17,6 +17,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::RunEnd;
 use super::alarm::Alarm;
+use super::boxed::boxed;
 use super::canary::run_canary;
 use super::control::{ending, released};
 use super::worker::{Shared, ThreadState, work};
@@ -50,7 +51,7 @@ pub(super) fn run_thread<D: Driver>(
     });
     let mut workers =
         ThreadWorkers { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
-    runtime.block_on(workers.run(numbers));
+    runtime.block_on(boxed(workers.run(numbers)));
     if let Some(recorder) = workers.local.recorder.get() {
         recorder.borrow_mut().flush();
     }
@@ -68,10 +69,11 @@ struct ThreadWorkers<D: Driver> {
 
 impl<D: Driver> ThreadWorkers<D> {
     async fn run(&mut self, numbers: Vec<u32>) {
-        let clock = tokio::task::spawn_local(tick(self.shared.clone(), self.local.clone()));
-        let canary = tokio::task::spawn_local(run_canary(self.shared.clone(), self.local.clone()));
+        let clock = tokio::task::spawn_local(boxed(tick(self.shared.clone(), self.local.clone())));
+        let canary =
+            tokio::task::spawn_local(boxed(run_canary(self.shared.clone(), self.local.clone())));
         let of_alarm = self.local.clone();
-        let alarm = tokio::task::spawn_local(async move { of_alarm.alarm.ring().await });
+        let alarm = tokio::task::spawn_local(boxed(async move { of_alarm.alarm.ring().await }));
         numbers.into_iter().for_each(|number| self.spawn(number));
         let mut phases = self.shared.control.phases();
         let over = async {
@@ -104,7 +106,7 @@ impl<D: Driver> ThreadWorkers<D> {
     fn spawn(&mut self, number: u32) {
         let at_operation = Rc::new(Cell::new(0));
         let work = work(self.shared.clone(), self.local.clone(), number, at_operation.clone());
-        let handle = self.set.spawn_local(with_sent_tracking(work));
+        let handle = self.set.spawn_local(boxed(with_sent_tracking(work)));
         self.at.insert(handle.id(), (number, at_operation));
     }
 

@@ -55,8 +55,8 @@ impl Fills {
         }
     }
 
-    /// Notes that a partition was handed over. `n_val_raised_at` is the version by which its walk began; a walk
-    /// by an older version does not count.
+    /// Notes that a partition was handed over. `n_val_raised_at` is the version by which its walk
+    /// began; a walk by an older version does not count.
     fn end(&mut self, n_val_raised_at: u64, partition: Partition) {
         if n_val_raised_at == self.n_val_raised_at {
             self.left.remove(&partition);
