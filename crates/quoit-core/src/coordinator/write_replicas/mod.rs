@@ -458,6 +458,11 @@ impl Drop for WriteRun<'_> {
             let hints = coordinator.missed.late();
             std::mem::take(&mut self.replies).leave(hints, write.key.clone());
         }
+        // The request was cancelled while the object was read for these nodes, so they were not sent it.
+        if !self.wanting.is_empty() {
+            self.failed.extend(std::mem::take(&mut self.wanting));
+            self.reassign_voters();
+        }
         if !self.goes_to_all() {
             let sent = self.sent.iter().copied();
             let has_it =
