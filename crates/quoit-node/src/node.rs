@@ -81,8 +81,7 @@ impl Node {
     /// Faults of the disk or of the comparison. The next start begins again.
     pub async fn recover_lost_records(&self) -> Result<Option<u64>, RecoveryError> {
         let Some(loss) = &self.loss else { return Ok(None) };
-        let removed_count =
-            self.store.mark_loss_repaired().await.map_err(RecoveryError::Records)?;
+        let removed_count = self.store.recover_losses().await.map_err(RecoveryError::Records)?;
         loss.settle().map_err(RecoveryError::Note)?;
         self.store.serve_replicas();
         Ok(Some(removed_count))

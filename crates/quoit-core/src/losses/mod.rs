@@ -110,7 +110,7 @@ impl LossRecovery {
     /// # Errors
     ///
     /// If the disk fails.
-    pub(crate) async fn mark_loss_repaired(self: &Arc<Self>) -> Result<u64, RequestError> {
+    pub(crate) async fn recover_losses(self: &Arc<Self>) -> Result<u64, RequestError> {
         self.tell_loss().await;
         let mut tries = 0;
         let (mut decisions, serving) = loop {

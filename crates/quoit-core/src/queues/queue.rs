@@ -231,7 +231,14 @@ impl Queue {
     }
 
     /// The waiting entries of a lower priority.
-    #[expect(clippy::indexing_slicing, reason = "only the lower priorities are below 2")]
+    ///
+    /// # Panics
+    ///
+    /// For real-time entries.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "callers pass only the lower priorities, whose numbers are 0 and 1"
+    )]
     const fn references(&mut self, priority: QueuePriority) -> &mut VecDeque<QueueEntry> {
         &mut self.references[priority.index()]
     }

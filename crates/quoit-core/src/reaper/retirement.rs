@@ -39,7 +39,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReapRecordBlockers {
     /// Names of members that did not answer, or answered by an older state of the control plane.
-    pub unreachable_members: Vec<Arc<str>>,
+    pub unanswered_members: Vec<Arc<str>>,
     /// Names of members that may hold an older copy of a record of which this node has a reap record.
     pub unsettled: Vec<Arc<str>>,
 }
@@ -225,7 +225,7 @@ impl Reaper {
             let name = || Arc::clone(&member.name);
             let holds = |number: &u32| read_partition(*number).is_some_and(|p| reaped.contains(&p));
             match answers.get(&member.id) {
-                None => held_up.unreachable_members.push(name()),
+                None => held_up.unanswered_members.push(name()),
                 Some(answer) if answer.partitions.iter().any(holds) => {
                     held_up.unsettled.push(name());
                 }
@@ -233,10 +233,10 @@ impl Reaper {
             }
         }
         let mut known = self.retirement.held_up.lock();
-        if known.unreachable_members != held_up.unreachable_members
-            && !held_up.unreachable_members.is_empty()
+        if known.unanswered_members != held_up.unanswered_members
+            && !held_up.unanswered_members.is_empty()
         {
-            tracing::info!(away = ?held_up.unreachable_members, "reap records wait for members");
+            tracing::info!(away = ?held_up.unanswered_members, "reap records wait for members");
         }
         *known = held_up;
     }

@@ -129,12 +129,12 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// Failures of the disk.
-    pub async fn mark_loss_repaired(&self) -> Result<u64, RequestError> {
-        self.losses.mark_loss_repaired().await
+    pub async fn recover_losses(&self) -> Result<u64, RequestError> {
+        self.losses.recover_losses().await
     }
 
     /// True if reap records were lost, so that deleted records could come back. The node then has to
-    /// recover as a store that has lost records ([`ReplicatedStore::mark_loss_repaired`]).
+    /// recover as a store that has lost records ([`ReplicatedStore::recover_losses`]).
     #[must_use]
     pub fn has_lost_reap_records(&self) -> bool {
         !self.replica.reap_records.lost().is_empty()

@@ -86,7 +86,7 @@ fn request_memory(figures: &MemoryFigures) -> Value {
 /// The number of reap records that a node keeps, and the members that keep it from deleting them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
     let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_record_blockers());
-    let (away, unsettled) = (texts(&held_up.unreachable_members), texts(&held_up.unsettled));
+    let (away, unsettled) = (texts(&held_up.unanswered_members), texts(&held_up.unsettled));
     json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
 }
 

@@ -291,7 +291,7 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
 }
 
 #[test]
-fn witnesses_that_died_cost_one_search() {
+fn known_keys_that_died_cost_one_search() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
     let count = 2 * KNOWN_KEYS_MAX;

@@ -192,7 +192,7 @@ impl Conversion {
         Ok(Self { base: base.to_owned(), ring_size, state })
     }
 
-    /// The engines between which data is converted.
+    /// The conversion that has begun.
     #[must_use]
     pub const fn started(&self) -> &StartedConversion {
         &self.state.started

@@ -458,7 +458,8 @@ impl Drop for WriteRun<'_> {
             let hints = coordinator.missed.late();
             std::mem::take(&mut self.replies).leave(hints, write.key.clone());
         }
-        // The request was cancelled while the object was read for these nodes, so they were not sent it.
+        // The attempt ended before these nodes were sent the whole object: the request was cancelled while
+        // the object was read, or the object could not be decoded.
         if !self.wanting.is_empty() {
             self.failed.extend(std::mem::take(&mut self.wanting));
             self.reassign_voters();

@@ -376,7 +376,7 @@ impl LogIndexes {
     fn on_tree<T>(&self, action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
         match retry_once(&action) {
             Err(error) if is_loss(&error) => {
-                self.rebuild_damaged(&error);
+                self.begin_new_tree(&error);
                 let done = action()?;
                 // The worker is not woken if the action has failed again: on a full disk it would retry
                 // without a pause, forever.
@@ -394,7 +394,7 @@ impl LogIndexes {
     }
 
     /// Begins a new tree, because the old one is damaged or on a bad sector. The caller holds `moving`.
-    fn rebuild_damaged(&self, error: &StoreError) {
+    fn begin_new_tree(&self, error: &StoreError) {
         tracing::error!(%error, "secondary indexes are damaged: they are rebuilt from the records");
         let mut state = self.state.lock();
         self.losses.fetch_add(1, Ordering::AcqRel);

@@ -63,12 +63,12 @@ impl LogStore {
                     return self.of_tree(losses, Err(error));
                 }
                 if !goes_on {
-                    return self.unless_rebuilding(losses, page.into_page());
+                    return self.unless_lost(losses, page.into_page());
                 }
             }
             match scanned.next {
                 Some(next) => from = next,
-                None => return self.unless_rebuilding(losses, page.into_page()),
+                None => return self.unless_lost(losses, page.into_page()),
             }
         }
     }
@@ -111,7 +111,7 @@ impl LogStore {
     }
 
     /// Returns a page if the tree was not lost while the page was read.
-    fn unless_rebuilding(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
+    fn unless_lost(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
         if self.indexes.losses.load(Ordering::Acquire) == losses {
             return Ok(page);
         }
@@ -128,7 +128,7 @@ impl LogStore {
             let _one_at_a_time = self.indexes.moving.lock();
             // Another query may have noticed the damage before.
             if self.indexes.losses.load(Ordering::Acquire) == losses {
-                self.indexes.rebuild_damaged(&error);
+                self.indexes.begin_new_tree(&error);
             }
             damaged()
         })
