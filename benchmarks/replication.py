@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replication: two clusters of four nodes, linked both ways; how late a write is readable on the other one.
 
-    benchmarks/replication.py --binary target/release/quoit [--seconds 60] [--engines bitcask,leveled,leveldb]
+    benchmarks/replication.py --binary target/dist/quoit [--seconds 60] [--engines bitcask,leveled,leveldb]
 
 For each engine it starts two clusters by `quoit dev-cluster`, runs the load of a published comparison
 against one of them, scaled down, without links and then with links both ways, and writes the figures to
@@ -125,7 +125,7 @@ def page(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--binary", default="target/release/quoit")
+    parser.add_argument("--binary", default="target/dist/quoit")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--engines", default="bitcask,leveled,leveldb")

@@ -399,7 +399,7 @@ class Wire:
                 raise UnreadableAnswer("a header line longer than 1 MB")
             if not self.fill():
                 raise UnreadableAnswer("connection closed in the middle of an answer"
-                              if self.buffer else "connection closed without an answer")
+                                       if self.buffer else "connection closed without an answer")
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.rstrip(b"\r").decode("utf-8", "surrogateescape")
 

@@ -45,7 +45,7 @@ impl Estimate {
             drawn.clear();
             while drawn.len() < logs.len() {
                 let from = random.random_range(0..=logs.len() - block_length);
-                drawn.extend(logs.iter().skip(from).take(block_length));
+                drawn.extend_from_slice(logs.get(from..from + block_length).unwrap_or_default());
             }
             drawn.truncate(logs.len());
             medians.push(median(&mut drawn));

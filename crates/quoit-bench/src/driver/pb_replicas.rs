@@ -186,8 +186,8 @@ impl Replicas {
 
     /// If the last operation's node has lost its connection, marks the node to be skipped for a while.
     fn note_failure(&mut self) {
-        let now = Instant::now();
         let Some(node) = self.current_node() else { return };
+        let now = Instant::now();
         if node.link.is_down() && node.retry_at <= now {
             node.retry_at = now + FAILURE_PAUSE;
             self.refresh_at = self.refresh_at.min(now + FAILURE_PAUSE);

@@ -17,6 +17,7 @@ use crate::random::mix;
 
 /// Size of the header of each value, and so the minimum size of a value.
 pub const VALUE_SIZE_BYTES_MIN: usize = 32;
+const _: () = assert!(VALUE_SIZE_BYTES_MIN.is_multiple_of(8), "the filler begins at a whole word");
 
 const MAGIC: [u8; 4] = *b"QVF1";
 

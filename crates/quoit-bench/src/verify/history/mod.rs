@@ -113,7 +113,7 @@ impl History {
 
     pub(super) fn of_settled(Settled(bits): Settled) -> Self {
         let mut history = Self::new(bits & 2 != 0);
-        // A new history has one write.
+        debug_assert_eq!(history.writes.len(), 1, "a new history has one write");
         for write in &mut history.writes {
             write.sequence = bits >> 2;
             write.kind = if bits & 1 != 0 { WriteKind::Delete } else { WriteKind::Put };
