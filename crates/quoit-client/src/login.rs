@@ -231,7 +231,7 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin, A: Body>(
     }
 }
 
-/// The stream of a connection, in clear or encrypted.
+/// The stream of a connection, unencrypted or with TLS.
 #[derive(Debug)]
 pub enum ClientStream {
     /// Unencrypted.

@@ -37,7 +37,7 @@ impl SharedLinks {
         command.target().is_some()
     }
 
-    /// The changes that the node knows.
+    /// The changes that the node knows, for other nodes.
     pub(crate) fn shared_changes(&self) -> SharedChanges {
         self.changes.lock().clone()
     }

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 /// Time in which the other node has to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Copies of the node behind a connection.
+/// Copies of a node of another cluster, and the connection to that node.
 struct RemoteCopies<'c> {
     connection: &'c mut Connection,
     own: Bytes,

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Maximum number of keys of a partition, which take some 4 GiB of memory.
 const KEYS_MAX: usize = 80_000_000;
 
-/// The file and place of the newest version of each key of a partition. Takes about 50 bytes for a
+/// The file and offset of the newest version of each key of a partition. Takes about 50 bytes for a
 /// key of any length.
 ///
 /// With a log, the index is kept on disk while it is built, so that building it continues after the

@@ -21,7 +21,7 @@ pub(crate) struct QueueAnswer {
     pub(crate) tree_entry: TreeEntry,
 }
 
-/// Type of an entry.
+/// Content of an entry: an object, a tombstone or a reap.
 pub(crate) enum AnswerKind {
     Object,
     /// A tombstone with this version vector.

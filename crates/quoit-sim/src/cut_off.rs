@@ -13,7 +13,7 @@ const NOTED_US: u64 = 1_500_000;
 /// Time after which a node that is cut off has surely logged it, in microseconds.
 const TOLD_US: u64 = 5_000_000 + NOTED_US;
 
-/// Answer of a node to one observation.
+/// State of a node at one observation.
 #[derive(Debug, Clone, Copy)]
 pub struct CutOffObservation {
     is_cut_off: bool,

@@ -93,7 +93,7 @@ struct NodeAccess {
 pub struct MachineRole {
     /// Number of the cluster.
     pub cluster: usize,
-    /// Use at the start.
+    /// Role at the start.
     pub machine_use: MachineUse,
 }
 

@@ -1,9 +1,9 @@
 //! Permissions of a user: an operator grants and revokes one after the other while nodes are cut off, and
 //! every node is observed all the time.
 //!
-//! A client's connection keeps its decision until the epoch of the rules changes. The watch of a node
-//! does the same with the same epoch. A node may use outdated rules if it reports that it is cut off, and
-//! since when. In half of the runs it refuses new logins after it has been cut off for some time.
+//! A client's connection keeps its decision until the epoch of the rules changes. The observer of a
+//! node does the same with the same epoch. A node may use outdated rules if it reports that it is cut off,
+//! and since when. In half of the runs it refuses new logins after it has been cut off for some time.
 
 use crate::cut_off::{CutOffObservation, CutOffObserver};
 use crate::finish::{answer, retry_until_success};
@@ -173,7 +173,7 @@ impl Permissions {
         Ok(())
     }
 
-    /// Looks at a node's rules as a connection does before each request, for `count` buckets. Asks too
+    /// Reads a node's rules as a connection does before each request, for `count` buckets, and observes
     /// whether the node is cut off and accepts logins.
     async fn observe(
         &self,
@@ -256,7 +256,7 @@ impl Watch {
         }
     }
 
-    /// Looks at the node again and again while clients work.
+    /// Observes the node again and again while clients work.
     async fn run(mut self, is_working: impl Fn() -> bool) -> Result<(), Violation> {
         while is_working() {
             sleep(OBSERVATION_PAUSE).await;

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Errors of a storage engine. Cheap to clone, because one failed sync fails many writes.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
-    /// The disk is full. Reads continue; writes are accepted again as soon as there is room.
+    /// The disk is full. Reads continue; writes are accepted again as soon as there is space.
     #[error("disk full: {path} has no room for {size_bytes} more bytes; free space or add a disk")]
     DiskFull {
         /// The file that could not grow.

@@ -3,7 +3,7 @@
 /// Initial size of the buffer, enough for a response with a value of a few kilobytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Bytes that were read and not consumed, followed by room for more.
+/// Bytes that were read and not consumed, followed by free space for more.
 #[derive(Debug)]
 pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl ReadBuffer {
         &self.bytes[..self.filled]
     }
 
-    /// The room behind them, which is never empty.
+    /// The free space after these bytes, which is never empty.
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.filled == self.bytes.len() {
             self.bytes.resize(self.bytes.len() * 2, 0);
@@ -31,7 +31,7 @@ impl ReadBuffer {
         &mut self.bytes[self.filled..]
     }
 
-    /// Notes that bytes were read into the front of the room.
+    /// Notes that bytes were read into the front of the free space.
     pub(super) fn note_read(&mut self, count: usize) {
         debug_assert!(
             self.filled + count <= self.bytes.len(),

@@ -189,7 +189,7 @@ const WITHOUT_PROMISE: &[&str] = &[
     "worker_pool_strategy",
 ];
 
-/// A key that promises a behaviour that Quoit does not have.
+/// A key of Riak whose effect Quoit lacks.
 #[derive(Debug)]
 struct UnsupportedSetting {
     name: &'static str,
@@ -263,7 +263,7 @@ const UNSUPPORTED_SETTINGS: &[UnsupportedSetting] = &[
     UnsupportedSetting { name: "syslogger.enabled", shipped_value: "off", broken: NO_SYSLOG },
 ];
 
-/// Values that switch a feature off, so that they promise nothing.
+/// Values that switch a feature off, so that no effect is missing.
 const OFF: [&str; 6] = ["off", "disabled", "false", "no", "none", "unlimited"];
 
 /// All names, sorted within each of the two lists.
@@ -288,8 +288,8 @@ pub struct KeyValue<'a> {
     pub value: &'a str,
 }
 
-/// The promise of a setting that Quoit does not keep, as text. `None` if the setting promises nothing, for
-/// example because its value switches the feature off or is the one of a fresh installation.
+/// The effect of a setting that Quoit lacks, as text. `None` if no effect is missing, for example because
+/// the value switches the feature off or is the one of a fresh installation.
 #[must_use]
 pub fn unsupported_effect(setting: KeyValue<'_>) -> Option<&'static str> {
     let KeyValue { key, value } = setting;

@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Riak's variable for the directory of a node's configuration.
 const ETC_VARIABLE: &str = "$(platform_etc_dir)";
 
-/// A setting promises TLS or access control that the node can't provide.
+/// A setting that requires TLS or access control that the node can't provide.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{key} = {value}: {reason}; or add its name to security.ignore to start without it")]
 pub struct UnmetSecuritySetting {

@@ -48,7 +48,7 @@ struct YieldingState {
     pressed_at: Option<Instant>,
 }
 
-/// Latencies and transfers between two looks.
+/// Latencies and transfers between two checks.
 #[derive(Clone, Copy, Default)]
 struct WatchedInterval {
     /// 99th percentile of each kind of requests; `None` if there were too few.
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(yielding.share(), 1.0);
         yielding.sends();
         assert!(yielding.is_minimum_rate());
-        // The look that `sends` has woken.
+        // The check that `sends` has caused.
         yielding.look(WatchedInterval { begins: true, ..calm });
         assert!(yielding.is_minimum_rate());
         yielding.look(WatchedInterval { is_moving: true, is_sending: true, begins: true, ..calm });

@@ -109,7 +109,8 @@ pub(crate) enum Reducer {
     Count(i128),
 }
 
-/// An output of a set. As in Riak's, an integer differs from a float of the same value.
+/// An output with a total order, for sets of outputs. As in Riak's sets, an integer differs from a
+/// float of the same value.
 #[derive(Debug)]
 pub(crate) struct OrderedDatum(Datum);
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Interval between two looks at the memory of both processes.
+/// Interval between two readings of the memory of both processes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of the benchmark.

@@ -1,7 +1,7 @@
 //! Schedule of checks: the time and kind of each check of a node.
 //!
 //! The day is divided into as many slices as there are checks a day, and the checks are assigned to
-//! slices in a random order that all nodes share. Within a slice, nodes take turns by their place among
+//! slices in a random order that all nodes share. Within a slice, nodes take turns by their ordinal among
 //! the names of the live nodes, and clusters by their quarter.
 
 use super::settings::{CheckKind, FullSyncSettings};
@@ -18,7 +18,7 @@ pub(super) struct ScheduledCheck {
     pub(super) kind: CheckKind,
 }
 
-/// The place of a node among the live nodes in the order of their names.
+/// The ordinal of a node among the live nodes, in the order of their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NodeOrdinal {
     /// Index of the node, counted from 0.

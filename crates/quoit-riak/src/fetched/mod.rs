@@ -245,7 +245,7 @@ fn put_time(time_us: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// The rest of the input.
+/// A reader of the input, with the bytes that it has not read yet.
 struct InputReader {
     bytes: Bytes,
     at: usize,

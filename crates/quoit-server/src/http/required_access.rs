@@ -7,7 +7,7 @@ use super::route::{BucketName, RecordName, Route};
 use crate::security::RequiredPermission;
 use quoit_security::Permission;
 
-/// Access to a resource.
+/// Access that a request needs: which clients may use a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RequiredAccess<'r> {
     /// Every client, without a login.
@@ -22,7 +22,7 @@ pub(super) enum RequiredAccess<'r> {
     Denied,
 }
 
-/// The access to a resource by a method. The permissions for a MapReduce job depend on its body.
+/// The access that a method needs to a resource. The permissions for a MapReduce job depend on its body.
 pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> RequiredAccess<'r> {
     use Permission as P;
     let reads = matches!(method, Method::Get | Method::Head);

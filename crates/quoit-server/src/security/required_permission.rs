@@ -3,7 +3,7 @@
 use quoit_model::key::BucketRef;
 use quoit_security::Permission;
 
-/// The scope of a request.
+/// The buckets for which a request requires a permission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PermissionScope<'n> {
     /// All buckets of all bucket types.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quoit_model::hash::Partition;
 use std::task::{Poll, Waker};
 
-/// Permission of a call to wait for the disk.
+/// Mode of a call: it may wait for the disk, or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoMode {
     /// Answer from memory and page cache, or return `WouldBlock`.

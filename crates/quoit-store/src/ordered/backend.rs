@@ -16,7 +16,7 @@ pub(crate) enum Space {
     Names,
     /// Entries of secondary indexes, in their order.
     Indexes,
-    /// Sums, expiries and dropped partitions, distinguished by their first byte.
+    /// Summaries of partitions, expiries and dropped partitions, distinguished by their first byte.
     Side,
 }
 

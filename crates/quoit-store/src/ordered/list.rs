@@ -301,7 +301,7 @@ impl Keys for StoreShared {
     }
 }
 
-/// The address of a record, by its name.
+/// The known key of a record, by the record's name.
 pub(super) fn known_key_of(key: KeyRef<'_>, partition: Partition) -> KnownKey {
     let encoded = Bytes::copy_from_slice(&key.encoded());
     // Names are stored without the identity. It does not depend on the placement rule, and `live_place`

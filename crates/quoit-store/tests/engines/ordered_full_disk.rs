@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const TASK_VARIABLE: &str = "QUOIT_TEST_FULL_DISK_TASK";
 const DIRECTORY_VARIABLE: &str = "QUOIT_TEST_FULL_DISK_DIRECTORY";
 
-/// Sizes of the file system, and of a file in it whose removal makes room.
+/// Sizes of the file system, and of a file in it whose removal frees space.
 const DISK_BYTES: u64 = 96 << 20;
 const BALLAST_BYTES: usize = 48 << 20;
 
@@ -30,7 +30,7 @@ const BODY_BYTES: usize = 64 << 10;
 /// well.
 const KEY_COUNT: u64 = 1_000;
 
-/// Time that the engine may take to accept writes again after room was made.
+/// Time that the engine may take to accept writes again after space was freed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(engine: &str, directory: &Path, disk_free_bytes_min: u64) -> OrderedEngine {
@@ -97,7 +97,7 @@ fn wait_until_writes_go(engine: &dyn Engine, number: u64) {
 }
 
 /// With an early warning of the full disk, the engine refuses writes, continues to serve reads, and accepts
-/// writes again after room was made.
+/// writes again after space was freed.
 fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 24 << 20);
@@ -116,7 +116,7 @@ fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
     opened.close().unwrap();
 }
 
-/// An engine that hits the full disk during its background work continues after room was made.
+/// An engine that hits the full disk during its background work continues after space was freed.
 fn goes_on_after_the_midst(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 0);

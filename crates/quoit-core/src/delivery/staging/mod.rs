@@ -192,7 +192,7 @@ impl RecordDelivery {
         }
     }
 
-    /// Opens a staging for a record, unless this node has the record already or has no room.
+    /// Opens a staging for a record, unless this node has the record already or can't open one now.
     fn open_staging_of(
         &self,
         open: &OpenStaging,

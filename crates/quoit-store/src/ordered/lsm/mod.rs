@@ -62,7 +62,7 @@ pub struct LsmSettings {
     /// True if tables and large values are compressed.
     pub compression: bool,
     /// Minimum of free space on the disk in bytes. Writes that would leave less are refused, because
-    /// memtables must still find room.
+    /// memtables still need space.
     pub disk_free_bytes_min: u64,
 }
 

@@ -20,7 +20,7 @@ thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A read transaction of this thread.
+/// Scope of a read transaction: the thread counts as reading until this is dropped.
 pub(super) struct ReadScope {
     was_reading: bool,
 }
