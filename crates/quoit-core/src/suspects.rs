@@ -102,7 +102,7 @@ impl StraySuspects {
     }
 
     /// Returns the partitions in which a walk should begin: all that wait for a walk, except those whose
-    /// strays all wait for nodes that are still away.
+    /// strays all wait for nodes that still can't be reached.
     pub(crate) fn ready(&self, is_reachable: impl Fn(NodeId) -> bool) -> Vec<Partition> {
         let is_ready = |(_, missing): &(&Partition, &BTreeSet<NodeId>)| {
             missing.is_empty() || missing.iter().any(|node| is_reachable(*node))

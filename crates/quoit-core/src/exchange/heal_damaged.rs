@@ -1,5 +1,5 @@
 //! Heals the damaged records that the engine has met in requests and background work. Records whose
-//! replicas are away are tried again.
+//! replicas can't be reached are tried again.
 //!
 //! The engine only notes what it meets, so that no request waits for the healing of other records.
 

@@ -177,7 +177,7 @@ impl RecordVisitor for MapVisitor<'_, '_> {
 }
 
 impl MapVisitor<'_, '_> {
-    /// Maps the records that were put aside. The walk has ended, so the engine may be called again.
+    /// Maps the deferred records. The walk has ended, so the engine may be called again.
     fn finish(self) -> Result<(), RequestError> {
         self.fault?;
         for encoded in self.deferred_names {

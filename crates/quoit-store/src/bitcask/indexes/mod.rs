@@ -150,7 +150,7 @@ pub(super) struct LogIndexes {
     state: Mutex<IndexTreeState>,
     /// Facts that opening the store has found.
     opened: OnceLock<OpenedIndexes>,
-    /// Number of times that the tree was lost.
+    /// Number of times that the tree was found damaged, and a new one was begun.
     losses: AtomicU64,
     /// Damaged records whose entries could not be read when the tree was rebuilt.
     unread: Mutex<Vec<(Partition, IndexEntry)>>,
