@@ -6,15 +6,15 @@
 //! Scripts are run by an implementation of [`ScriptEngine`] in another crate.
 //!
 //! ```
-//! use quoit_mapreduce::{Job, Pipeline, Work};
+//! use quoit_mapreduce::{Job, Pipeline, PipelineStep};
 //!
 //! let document = br#"{"inputs": [["b", "k"]], "query": [{"reduce": {"language": "erlang",
 //!     "module": "riak_kv_mapreduce", "function": "reduce_count_inputs"}}]}"#;
 //! let job = Job::from_json(document).expect("a job");
 //! let mut pipeline = Pipeline::new(job.phases.clone(), 1 << 20);
-//! assert!(matches!(pipeline.next_work().expect("no phase fails"), Work::Input));
+//! assert!(matches!(pipeline.next_step().expect("no phase fails"), PipelineStep::Input));
 //! pipeline.end_input();
-//! assert!(matches!(pipeline.next_work().expect("no phase fails"), Work::Done));
+//! assert!(matches!(pipeline.next_step().expect("no phase fails"), PipelineStep::Done));
 //! let outputs = pipeline.take_outputs();
 //! assert_eq!(outputs[0].phase, 0);
 //! ```

@@ -52,7 +52,7 @@ fn run(job: &Job) -> Result<(), PhaseFault> {
     };
     let mut pipeline = Pipeline::new(job.phases.clone(), HELD_BYTES_MAX);
     for _ in 0..STEP_COUNT_MAX {
-        match pipeline.next_work()? {
+        match pipeline.next_step()? {
             PipelineStep::Done => break,
             PipelineStep::Input => match inputs.take() {
                 Some(inputs) => pipeline.feed(inputs)?,

@@ -214,7 +214,7 @@ impl JobRun {
         if let Some(mapping) = self.mapping.take() {
             return self.map(mapping).await;
         }
-        match self.pipeline.next_work()? {
+        match self.pipeline.next_step()? {
             PipelineStep::Done => {
                 debug_assert!(self.mapping.is_none(), "a job ends when all inputs were mapped");
                 self.is_done = true;

@@ -1,6 +1,6 @@
 //! State machine of the phases of a job: determines the next step and collects the outputs.
 //!
-//! The caller asks [`Pipeline::next_work`] for the next step, carries it out, and passes the result back
+//! The caller asks [`Pipeline::next_step`] for the next step, carries it out, and passes the result back
 //! with [`Pipeline::feed`], [`Pipeline::mapped`] or [`Pipeline::reduced`]. Later phases come first: outputs
 //! of a phase are consumed before more inputs are requested, so that the memory of a job does not grow with
 //! the number of its inputs. Only the state of reduce phases grows. Once the inputs have ended and no work
@@ -123,7 +123,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Like [`Pipeline::next_work`].
+    /// Like [`Pipeline::next_step`].
     ///
     /// # Panics
     ///
@@ -150,7 +150,7 @@ impl Pipeline {
     ///
     /// Outputs of a phase are not valid inputs of the next phase, a function fails, or the memory limit is
     /// exceeded.
-    pub fn next_work(&mut self) -> Result<PipelineStep, PhaseFault> {
+    pub fn next_step(&mut self) -> Result<PipelineStep, PhaseFault> {
         loop {
             if let Some(work) = self.waiting_work() {
                 return Ok(work);
@@ -223,7 +223,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Like [`Pipeline::next_work`].
+    /// Like [`Pipeline::next_step`].
     pub fn mapped(&mut self, phase: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
         self.emit(phase, outputs)
     }
@@ -232,7 +232,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Like [`Pipeline::next_work`].
+    /// Like [`Pipeline::next_step`].
     ///
     /// # Panics
     ///

@@ -31,7 +31,7 @@ fn run(
     let mut batches = batches.into_iter();
     let (mut all, mut largest) = (Vec::<Outputs>::new(), 0);
     loop {
-        match pipeline.next_work()? {
+        match pipeline.next_step()? {
             PipelineStep::Input => match batches.next() {
                 Some(inputs) => pipeline.feed(inputs)?,
                 None => pipeline.end_input(),
@@ -99,7 +99,7 @@ fn reduce_phases_run_without_any_input() {
     let script = json!([{"reduce": {"language": "javascript", "name": "f"}}]);
     let mut pipeline = pipeline(script);
     pipeline.end_input();
-    let Ok(PipelineStep::Reduce { phase: 0, values }) = pipeline.next_work() else {
+    let Ok(PipelineStep::Reduce { phase: 0, values }) = pipeline.next_step() else {
         panic!("a call")
     };
     assert!(values.is_empty());
@@ -128,7 +128,7 @@ fn what_waits_does_not_grow_with_the_inputs() {
     let mut highest = 0;
     for _ in 0..100 {
         pipeline.feed(keys(1000)).expect("room");
-        while let PipelineStep::Map { phase, inputs } = pipeline.next_work().expect("no fault") {
+        while let PipelineStep::Map { phase, inputs } = pipeline.next_step().expect("no fault") {
             highest = highest.max(pipeline.held_bytes());
             let PhaseKind::Map(function @ MapFunction::ObjectValue(_)) =
                 &pipeline.phases()[phase].kind
