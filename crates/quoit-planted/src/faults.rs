@@ -138,6 +138,10 @@ faults! {
         "a delete with a context replaces also what its client had not read";
     AcceptsNewerVersions, "accepts-newer-versions", Coordination,
         "the condition on a version holds where the stored object has seen that version and more";
+    ConfirmsByOne, "confirms-by-one", Coordination,
+        "a read that has shown the local copy is confirmed by the first other replica with the same copy";
+    KeepsFirstExpiry, "keeps-first-expiry", Coordination,
+        "a value that replaces an expiring one expires when the replaced one would have";
     AgreesUnsynced, "agrees-unsynced", Reaping,
         "a primary agrees that a tombstone is reaped before the tombstone is on its disk";
     ReapsOnSilence, "reaps-on-silence", Reaping,
@@ -162,6 +166,8 @@ faults! {
         "former primaries of a bucket do not look for strays when its n_val is lowered";
     KeepsFirstReap, "keeps-first-reap", Reaping,
         "a reap record stays as it is when another tombstone of its name is reaped";
+    HearsLastPrimary, "hears-last-primary", Reaping,
+        "of the primaries' answers about a tombstone only that of the last one counts";
     DropsHints, "drops-hints", Hints,
         "a write that primaries have missed is not noted for them";
     DropsLateHints, "drops-late-hints", Hints,
@@ -206,12 +212,18 @@ faults! {
         "copies that a raised n_val has added are filled before all members write to them";
     HearsOneSource, "hears-one-source", Transfers,
         "a copy that lost records is complete when one of its whole sources is through";
+    ForgetsUnfinishedWalks, "forgets-unfinished-walks", Transfers,
+        "a walk that has failed to hand strays over counts as one that has left none";
+    HearsLossySources, "hears-lossy-sources", Transfers,
+        "a copy is handed over by a node that has lost records although other copies are whole";
     RepairsOneSide, "repairs-one-side", Exchange,
         "an exchange repairs what the other node lacks, not what the beginner lacks";
     PassesOverDeletes, "passes-over-deletes", Exchange,
         "a live record and a tombstone are taken for equal";
     ComparesLowClasses, "compares-low-classes", Exchange,
         "the class of the highest n_val is left out of comparisons";
+    PassesOverConcurrent, "passes-over-concurrent", Exchange,
+        "an exchange leaves concurrent versions as they are";
     DropsConcurrent, "drops-concurrent", Causality,
         "a replica takes a concurrent object for one that replaces its own";
     KeepsReplaced, "keeps-replaced", Causality,
@@ -240,12 +252,16 @@ faults! {
         "an increment takes over what other incarnations have counted";
     ComparesVectorsAlone, "compares-vectors-alone", DataTypes,
         "a state has seen all of another one by their vectors, whatever is beyond gaps";
+    RemovesUnseen, "removes-unseen", DataTypes,
+        "a remove with a context undoes also writes of the item that its client had not seen";
     ReadsNewestLayout, "reads-newest-layout", Layouts,
         "reads go by the newest layout before its copies are complete";
     RetiresLayoutsEarly, "retires-layouts-early", Layouts,
         "a layout is taken out of use before every member has acknowledged the next";
     WritesOldestLayout, "writes-oldest-layout", Layouts,
         "writes go by the oldest live layout alone";
+    MovesByLargestNVal, "moves-by-largest-n-val", Layouts,
+        "a node that becomes a primary only of buckets with a smaller n_val than the largest needs no copy";
     KeepsControlUnsynced, "keeps-control-unsynced", ControlPlane,
         "the file of the control plane is not synced";
     ForgetsVotes, "forgets-votes", ControlPlane,
@@ -304,6 +320,8 @@ faults! {
         "a start goes on with sequences that records of the last segment have already";
     ReplacesSilently, "replaces-silently", Engine,
         "a record says that it replaces nothing unless all of what it replaces was read";
+    CountsWritesDuringSync, "counts-writes-during-sync", Engine,
+        "a commit counts also what was appended while it synced";
     ForgetsDigests, "forgets-digests", Index,
         "the digests of a partition do not change when a record is replaced";
     MovesEntriesUnsynced, "moves-entries-unsynced", Index,
@@ -312,6 +330,8 @@ faults! {
         "the tree of index entries is taken for complete although entries wait in memory";
     KeepsOldEntries, "keeps-old-entries", Index,
         "index entries of a replaced value stay";
+    IndexesFirstSibling, "indexes-first-sibling", Index,
+        "of an object with siblings only the first one gets index entries";
     SkipsFailedNodes, "skips-failed-nodes", Listings,
         "a listing goes on without the partitions of a node that has failed";
     ListsShort, "lists-short", Listings,

@@ -220,6 +220,7 @@ impl Layouts {
     /// positions, it may be one already. `n_vals` are those of all buckets, ascending.
     pub(crate) fn push(&mut self, layout: Arc<Layout>, n_vals: &[u32]) {
         self.n_val = n_vals.last().map_or(self.n_val, |n_val| self.n_val.max(*n_val));
+        let looked_at = if planted!(MovesByLargestNVal) { 1 } else { n_vals.len() };
         let mut added = Vec::new();
         for partition in layout.partitions() {
             let read_by = self.for_reads(partition);
@@ -230,7 +231,7 @@ impl Layouts {
                     let votes = before.map_or(0, |before| read_by.votes(partition, *n_val, before));
                     layout.votes(partition, *n_val, *place) > votes
                 };
-                if n_vals.iter().any(gains) {
+                if n_vals.iter().rev().take(looked_at).any(gains) {
                     added.push((partition, node));
                 }
             }

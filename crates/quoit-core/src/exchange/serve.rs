@@ -20,6 +20,7 @@ use quoit_model::context::decode_context;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_planted::planted;
 use quoit_store::engine::Compare;
 use quoit_store::engine::Record;
 use quoit_store::index::Tag;
@@ -201,6 +202,11 @@ impl AntiEntropy {
         match (Object::decode_clock(&ours.value), decode_context(&theirs.clock)) {
             (Ok(our), Ok(their)) if is_causal && their.descends(&our) && !our.descends(&their) => {
                 Newer::There
+            }
+            (Ok(our), Ok(their))
+                if is_causal && !our.descends(&their) && planted!(PassesOverConcurrent) =>
+            {
+                Newer::Neither
             }
             _ => Newer::Here,
         }

@@ -316,7 +316,10 @@ impl Reaper {
                     Some(bits) if Bitmap::is_set(bits, place) => PrimaryAnswer::Agreed,
                     Some(_) => PrimaryAnswer::Differs,
                 };
-                opinions[*index] = opinion.max(opinions[*index]);
+                opinions[*index] = match planted!(HearsLastPrimary) {
+                    true => opinion,
+                    false => opinion.max(opinions[*index]),
+                };
             }
         }
         opinions

@@ -306,7 +306,8 @@ fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
     let has_lost = |node| layouts.lost(copy.partition, node).is_some();
     let holders = primaries(state, copy.partition, n_val_max);
     let has_whole = holders.iter().any(|node| *node != copy.to && !has_lost(*node));
-    let is_there = |node| is_there(state, node) && !(has_whole && has_lost(node));
+    let is_passed_over = |node| has_whole && has_lost(node) && !planted!(HearsLossySources);
+    let is_there = |node| is_there(state, node) && !is_passed_over(node);
     sources(complete, layouts.newest(), n_val_max, copy.partition, copy.to, is_there)
 }
 

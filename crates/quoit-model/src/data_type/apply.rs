@@ -244,7 +244,9 @@ impl<'a> Request<'a> {
         around: Option<&UndoneEvents<'_>>,
     ) -> Result<bool, ApplyError> {
         let context = self.context;
-        let seen = |write: &Write<()>| context.is_none_or(|context| context.contains(&write.dot));
+        let seen = |write: &Write<()>| {
+            context.is_none_or(|context| context.contains(&write.dot)) || planted!(RemovesUnseen)
+        };
         let mut any = undo_where(item, change, around, seen);
         if context.is_none() {
             any |= change.write.take().is_some();

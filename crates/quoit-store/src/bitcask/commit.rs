@@ -158,7 +158,11 @@ impl LogCommitter {
         }
         result.map_err(|error| self.fail(&error.into()))?;
         self.synced_write_count.fetch_add(unsynced.sequence - before, Ordering::Relaxed);
-        self.synced.store(unsynced.sequence, Ordering::Release);
+        let synced = match planted!(CountsWritesDuringSync) {
+            true => self.log.written().max(unsynced.sequence),
+            false => unsynced.sequence,
+        };
+        self.synced.store(synced, Ordering::Release);
         if unsynced.sequence > before {
             self.log.note_synced(&unsynced);
             let mut meta = self.identity.file();

@@ -192,7 +192,10 @@ impl Coordinator {
         let now_us = self.write_time_us(policy, present.last_modified_us());
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
-            meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
+            let replaced = shown.as_deref().and_then(Object::expires_at_secs);
+            let kept = replaced.filter(|_| planted!(KeepsFirstExpiry));
+            let expires_at = |ttl| kept.unwrap_or_else(|| expiry(now_us, ttl));
+            meta.expires_at_secs = self.ttl_secs(props).map(expires_at);
         }
         let dot = self.issue_dot(at, props, riak_secs(now_us / 1_000_000))?;
         let new = NewValue {

@@ -22,6 +22,7 @@ use quoit_model::merge::WritePolicy;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::{BucketProps, WriteQuorums};
 use quoit_model::vtag::{riak_secs, vtag_text};
+use quoit_planted::planted;
 use quoit_store::engine::{
     Applied, BeforeImage, Decision, IoMode, RecordAt, RecordMeta, RecordRef, Ticket,
 };
@@ -257,7 +258,10 @@ impl Coordinator {
         };
         let Some(clock) = clock.filter(|clock| !may_prune(clock)) else { return Ok(None) };
         let vtag = vtag_text(&dot, at.identity.0);
-        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs));
+        let replaced = stored.as_ref().and_then(|stored| stored.expires_at_secs);
+        let kept = replaced.filter(|_| planted!(KeepsFirstExpiry));
+        let expires_at = |ttl_secs| kept.unwrap_or_else(|| expiry(now_us, ttl_secs));
+        let expires_at_secs = self.ttl_secs(props).map(expires_at);
         let object = PlainObject {
             last_modified_us: now_us,
             vtag: &vtag,
