@@ -1,6 +1,7 @@
 //! Applies faults to the world of a run, and repairs them.
 
 use crate::cluster::Cluster;
+use crate::engine::EngineKind;
 use crate::faults::{LATENCY_US, MachineFault};
 use crate::losses::{DiskLoss, lose_segments};
 use crate::machine::{Machine, MachineUse};
@@ -180,7 +181,20 @@ impl Cluster {
         if is_stalled { self.hold(place) } else { self.release(place) }
     }
 
+    /// Notes that the end of a process loses writes like a power failure: `innostore` collects writes in
+    /// memory, and its worker waits for the disk before it hands them to the operating system.
+    fn note_lost_memory(&self, place: usize) {
+        let is_awaited = self.machine(place).disk_delay.is_awaited();
+        if is_awaited && self.environment.engine_kind == EngineKind::Innostore {
+            let now_us = self.run_context.time.now_us();
+            self.run_context.history.lock().hardships.power_losses_us.push(now_us);
+        }
+    }
+
     fn stop(&mut self, place: usize, keeps_power: bool) {
+        if keeps_power {
+            self.note_lost_memory(place);
+        }
         let machine = self.machine(place);
         if !machine.is_closed() {
             self.run_context.history.lock().hardships.has_process_ended = true;

@@ -51,7 +51,7 @@ pub struct Cluster {
     pub(crate) sim: Sim<'static>,
     pub(crate) run_context: RunContext,
     pub(crate) blocked_links: BlockedLinks,
-    environment: NodeEnvironment,
+    pub(crate) environment: NodeEnvironment,
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
     planned: Vec<PlannedFault>,

@@ -28,6 +28,8 @@ struct DelayState {
     /// Longest delay of a piece of work, in microseconds; each delay is drawn between 0 and this.
     us_max: AtomicU64,
     is_hung: AtomicBool,
+    /// Number of workers whose next piece of work waits for the disk.
+    waiting_count: AtomicU64,
 }
 
 impl DiskDelay {
@@ -42,6 +44,11 @@ impl DiskDelay {
         self.0.is_hung.store(is_hung, Ordering::Relaxed);
     }
 
+    /// True if background work waits for the disk.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.waiting_count.load(Ordering::Relaxed) > 0
+    }
+
     fn us_max(&self) -> u64 {
         self.0.us_max.load(Ordering::Relaxed)
     }
@@ -50,6 +57,22 @@ impl DiskDelay {
         while self.0.is_hung.load(Ordering::Relaxed) {
             tokio::time::sleep(HANG_LOOK).await;
         }
+    }
+}
+
+/// Counts a worker that waits for the disk, until it is dropped.
+struct DiskWait(DiskDelay);
+
+impl DiskWait {
+    fn begin(disk: &DiskDelay) -> Self {
+        disk.0.waiting_count.fetch_add(1, Ordering::Relaxed);
+        Self(disk.clone())
+    }
+}
+
+impl Drop for DiskWait {
+    fn drop(&mut self) {
+        self.0.0.waiting_count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +95,7 @@ struct StepTimes {
 impl StepTimes {
     /// Waits until the disk begins the next piece of work.
     async fn until_disk_is_free(&self) {
+        let _wait = DiskWait::begin(&self.delay);
         let delay_us = self.random.lock().below(self.delay.us_max());
         tokio::time::sleep(Duration::from_micros(delay_us)).await;
         self.delay.going().await;

@@ -184,7 +184,8 @@ pub struct Listing {
 /// Faults of machines that decide which promises of the store still hold.
 #[derive(Debug, Clone, Default)]
 pub struct FaultRecord {
-    /// Times at which machines lost their power, and with it everything that was not synced.
+    /// Times at which machines lost their power, and with it everything that was not synced; also those at
+    /// which the end of a process lost what an engine had collected in memory.
     pub power_losses_us: Vec<u64>,
     /// True if synced data on some disk was damaged.
     pub is_disk_damaged: bool,
