@@ -112,9 +112,7 @@ impl RunContext {
         let n_vals = history.replica_counts.in_force(policy, write.start_us);
         let is_steady =
             !history.replica_counts.changed_within(policy, write.start_us..=write.end_us);
-        let hardships = &history.hardships;
-        let mut lost_us = hardships.files_lost_us.iter().chain(&hardships.losses_us);
-        let is_whole = lost_us.all(|at_us| *at_us < write.start_us);
+        let is_whole = !history.hardships.has_lost_files_since(write.start_us);
         let (true, [n_val]) =
             (is_steady && is_whole && is_undisturbed(&history, number, write.end_us), &n_vals[..])
         else {

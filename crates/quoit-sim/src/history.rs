@@ -206,6 +206,13 @@ pub struct FaultRecord {
     pub has_process_ended: bool,
 }
 
+impl FaultRecord {
+    /// True if a machine has lost synced data, or its whole directory, at a time or later.
+    pub(crate) fn has_lost_files_since(&self, since_us: u64) -> bool {
+        self.files_lost_us.iter().chain(&self.losses_us).any(|at_us| *at_us >= since_us)
+    }
+}
+
 /// The process of a machine: index of the machine and number of the start.
 pub(crate) type ProcessNumber = (usize, u64);
 
