@@ -2,7 +2,6 @@
 
 use crate::error::RequestError;
 use crate::votes::ReplicaCount;
-use bytes::Bytes;
 use quoit_cluster::{NoSuchType, NodeId, State};
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyError, KeyRef};
@@ -87,7 +86,7 @@ pub(crate) fn n_vals(state: &State) -> (u32, u32) {
 }
 
 /// The n_val of a record's bucket; `None` if this node does not know the bucket type.
-pub(crate) fn n_val_of(state: &State, encoded: &Bytes) -> Option<u32> {
+pub(crate) fn n_val_of(state: &State, encoded: &[u8]) -> Option<u32> {
     let key = KeyRef::decode(encoded).ok()?;
     state.bucket_props(key.bucket).ok().map(|props| props.n_val)
 }

@@ -366,6 +366,16 @@ impl Topology {
         places
     }
 
+    /// The primaries of a partition in the layout that serves its reads, whether they are up or not.
+    pub(crate) fn read_primaries(
+        &self,
+        partition: Partition,
+        n_val: u32,
+    ) -> impl Iterator<Item = NodeIndex> {
+        let live = self.read_by(partition);
+        live.layout.primaries(partition, n_val).iter().map(|node| live.place(*node))
+    }
+
     /// True if this node is the first primary of a partition by the newest layout.
     pub(crate) fn is_first_primary(&self, partition: Partition) -> bool {
         let first = self.layouts.last().and_then(|live| {

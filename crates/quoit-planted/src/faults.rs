@@ -140,6 +140,10 @@ faults! {
         "the condition on a version holds where the stored object has seen that version and more";
     ConfirmsByOne, "confirms-by-one", Coordination,
         "a read that has shown the local copy is confirmed by the first other replica with the same copy";
+    HealsFromQuorums, "heals-from-quorums", Coordination,
+        "a read replaces this node's damaged copy although not all other replicas have answered";
+    CountsReplacedCopies, "counts-replaced-copies", Coordination,
+        "a copy by which a write has replaced a damaged one votes before all other replicas were asked";
     KeepsFirstExpiry, "keeps-first-expiry", Coordination,
         "a value that replaces an expiring one expires when the replaced one would have";
     AgreesUnsynced, "agrees-unsynced", Reaping,
@@ -216,6 +220,8 @@ faults! {
         "a walk that has failed to hand strays over counts as one that has left none";
     HearsLossySources, "hears-lossy-sources", Transfers,
         "a copy is handed over by a node that has lost records although other copies are whole";
+    HealsFromFirst, "heals-from-first", Exchange,
+        "a damaged record is replaced by the copy of the first replica that has one";
     RepairsOneSide, "repairs-one-side", Exchange,
         "an exchange repairs what the other node lacks, not what the beginner lacks";
     PassesOverDeletes, "passes-over-deletes", Exchange,

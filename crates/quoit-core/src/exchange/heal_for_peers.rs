@@ -1,10 +1,9 @@
-//! Heals damaged records that this node could not read for other nodes ([`crate::healing`]).
-//!
-//! Their names are known, unlike those of records that verification meets, so a read of all replicas heals
+//! Heals the damaged records that are noted by their names ([`crate::healing`]): a read of all replicas heals
 //! them.
 
 use super::AntiEntropy;
 use crate::options::ReadOptions;
+use crate::placement::{object_props, record_at};
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
@@ -36,6 +35,13 @@ impl AntiEntropy {
             // At debug level: the damage itself was logged before, and a client that repeats its request
             // must not fill the log.
             Err(fault) => tracing::debug!(%fault, "a damaged record could not be healed"),
+        }
+        let state = self.local.control.read();
+        let is_voter = object_props(&state, key.bucket).is_ok_and(|props| {
+            self.replica.is_one_of_several(&record_at(&state, props, key, encoded))
+        });
+        if !is_voter {
+            self.healing.end_replacing(encoded);
         }
     }
 }

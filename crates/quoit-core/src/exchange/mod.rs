@@ -26,6 +26,7 @@ mod differing;
 mod expiry;
 mod heal_damaged;
 mod heal_for_peers;
+mod heal_tags;
 mod other_cluster;
 mod progress;
 mod ranges;
@@ -43,8 +44,8 @@ mod verify;
 mod walk;
 
 pub(crate) use differing::ComparedClasses;
+pub(crate) use heal_tags::{HealingSources, UnhealedRecords};
 pub(crate) use roots::CommonClasses;
-pub(crate) use verify::UnhealedRecords;
 
 pub use other_cluster::{OtherClusterCopy, RangesAnswer, RangesQuestion};
 pub use progress::{ExchangeStats, PartitionExchanges};

@@ -33,6 +33,7 @@ use quoit_store::engine::{IoMode, Record};
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::exchange::{KnownRecord, METHOD_PULL, Pull, Pulled};
+use quoit_wire::internode::transfer::DeliveredRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -259,22 +260,14 @@ impl AntiEntropy {
         self: &Arc<Self>,
         partition: Partition,
         pulled: Pulled,
-        mut objects: Bytes,
+        objects: Bytes,
     ) -> Result<Option<Vec<FetchedRecord>>, ExchangeError> {
         let anti_entropy = Arc::clone(self);
         let take = move || {
-            let mut taken = Vec::with_capacity(pulled.records.len());
-            for record in &pulled.records {
-                let size_bytes = record.size_bytes as usize;
-                if size_bytes > objects.len() {
-                    return Ok(None);
-                }
-                let replicated = Replicated {
-                    meta: meta_of(record),
-                    rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
-                    object: objects.split_to(size_bytes),
-                };
-                let Ok(place) = PlacedKey::new(&record.key, partition) else { return Ok(None) };
+            let Some(records) = pulled_records(&pulled, objects) else { return Ok(None) };
+            let mut taken = Vec::with_capacity(records.len());
+            for (key, replicated) in records {
+                let Ok(place) = PlacedKey::new(&key, partition) else { return Ok(None) };
                 let at = place.at();
                 // This counts as a write that has to last: an equal record that is stored here may be
                 // filed under another n_val class.
@@ -282,13 +275,9 @@ impl AntiEntropy {
                     anti_entropy.replica.merge_into_copy(&at, &replicated, true, IoMode::Wait)?;
                 let covered_by = anti_entropy.replica.covered_by(&at, outcome)?;
                 let head = anti_entropy.local.engine.head(&at)?;
-                let differs = head.is_some_and(|meta| meta.digest != record.digest);
-                taken.push(FetchedRecord {
-                    tag: Tag::of(at.identity),
-                    key: record.key.clone(),
-                    differs,
-                    covered_by,
-                });
+                let differs = head.is_some_and(|meta| meta.digest != replicated.meta.digest);
+                let tag = Tag::of(at.identity);
+                taken.push(FetchedRecord { tag, key, differs, covered_by });
             }
             Ok::<_, RequestError>(Some(taken))
         };
@@ -304,6 +293,24 @@ pub(super) struct FetchedRecord {
     differs: bool,
     /// The reap record because of which it was rejected, if any.
     covered_by: Option<ReapRecord>,
+}
+
+/// The names and objects of an answer; `None` if the objects are cut off.
+pub(super) fn pulled_records(
+    pulled: &Pulled,
+    mut objects: Bytes,
+) -> Option<Vec<(Bytes, Replicated)>> {
+    let record = |record: &DeliveredRecord| {
+        let size_bytes = usize::try_from(record.size_bytes).ok();
+        let size_bytes = size_bytes.filter(|size_bytes| *size_bytes <= objects.len())?;
+        let replicated = Replicated {
+            meta: meta_of(record),
+            rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
+            object: objects.split_to(size_bytes),
+        };
+        Some((record.key.clone(), replicated))
+    };
+    pulled.records.iter().map(record).collect()
 }
 
 fn known(key: &Bytes, record: &Record) -> KnownRecord {

@@ -8,7 +8,8 @@
 //!   copy does not bring a deleted record back (`reaped.rs`).
 //! - Before a damaged copy is replaced, the store gives up the actors and incarnations of the partition
 //!   ([`DotSequence::give_away`](crate::DotSequence::give_away)): events that only the damaged copy had must
-//!   not be made again.
+//!   not be made again. If a write replaces it, the new copy has no vote in reads until all other replicas
+//!   were asked ([`Healing`]).
 
 mod join;
 mod reaped;
@@ -20,8 +21,9 @@ pub(crate) use reaped::{Reaped, clock_of, written_over};
 pub(crate) use written_object::WrittenObject;
 
 use crate::error::RequestError;
+use crate::healing::Healing;
 use crate::local_node::LocalNode;
-use crate::placement::PlacedKey;
+use crate::placement::{PlacedKey, n_val_of};
 use crate::reap_records::ReapRecords;
 use crate::records::{ArrivalDecision, MergeSteps, Records, merge};
 use crate::stored::wait_if_blocked;
@@ -75,6 +77,7 @@ pub(crate) struct Replica {
     pub(crate) reap_records: Arc<ReapRecords>,
     tombstones: Arc<NotedTombstones>,
     suspects: Arc<Mutex<StraySuspects>>,
+    pub(crate) healing: Arc<Healing>,
 }
 
 impl Replica {
@@ -84,19 +87,34 @@ impl Replica {
         reap_records: Arc<ReapRecords>,
         tombstones: Arc<NotedTombstones>,
         suspects: Arc<Mutex<StraySuspects>>,
+        healing: Arc<Healing>,
     ) -> Self {
-        Self { local, reap_records, tombstones, suspects }
+        Self { local, reap_records, tombstones, suspects, healing }
     }
 
     /// Reads the local copy, as a digest or, if `whole`, as an object. `None` if the read would have to
-    /// wait for the disk and `access` does not allow that.
+    /// wait for the disk and `access` does not allow that. A copy without a vote ([`Healing`]) fails as a
+    /// damaged one does.
     pub(crate) fn fetch_copy(
         &self,
         at: &RecordAt<'_>,
         whole: bool,
         access: IoMode,
     ) -> Result<Option<Copy>, RequestError> {
+        self.healing.check_vote(at)?;
         fetch(&self.local.records, at, whole, access)
+    }
+
+    /// Shows the local copy as [`Records::show`] does, if it has a vote.
+    #[inline]
+    pub(crate) fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: IoMode,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<InPlaceRead, StoreError> {
+        self.healing.check_vote(at)?;
+        self.local.records.show(at, access, look)
     }
 
     /// Reads the local copy on a thread that may wait for the disk, so that a slow disk delays neither
@@ -108,7 +126,9 @@ impl Replica {
     ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
         let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
+        let vote = self.healing.check_vote(at);
         let read = move || {
+            vote?;
             let place = PlacedKey::new(&encoded, partition)?;
             let copy = fetch(&records, &place.at(), whole, IoMode::Wait)?;
             Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
@@ -150,8 +170,13 @@ impl Replica {
             false => self.admitted(at, incoming, access),
         };
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
-        // Events of this store that were only in the damaged copy must not be made again.
-        let forget = || self.local.dots.give_away(at.partition);
+        let forget = || {
+            if own == CopyCondition::Readable && self.is_one_of_several(at) {
+                self.begin_replacing(at)?;
+            }
+            // Events of this store that were only in the damaged copy must not be made again.
+            self.local.dots.give_away(at.partition)
+        };
         let steps = MergeSteps {
             admitted: &admitted,
             merged: &merged,
@@ -174,6 +199,27 @@ impl Replica {
             }
         }
         Ok(taken)
+    }
+
+    /// True if this node is one of several primaries of a record.
+    pub(crate) fn is_one_of_several(&self, at: &RecordAt<'_>) -> bool {
+        let topology = self.local.topology_now();
+        let n_val = n_val_of(&self.local.control.read(), at.encoded).unwrap_or(1);
+        topology.is_own(at.partition, n_val) && topology.primaries(at.partition, n_val).len() > 1
+    }
+
+    /// Takes the vote from a damaged copy that a write is about to replace.
+    fn begin_replacing(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        if planted!(CountsReplacedCopies) || self.healing.begin_replacing(at.encoded) {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt {
+            path: "this node's copy".to_owned(),
+            offset: 0,
+            reason:
+                "the record is damaged, and too many others wait for the answers of all replicas"
+                    .to_owned(),
+        })
     }
 
     fn is_expired(&self, meta: RecordMeta) -> bool {
@@ -201,18 +247,28 @@ impl Replica {
         wait_if_blocked(self.local.settings.blocking, take)
     }
 
-    /// Replaces this node's damaged copy by the object that the other replicas have. If another object has
-    /// replaced the copy in the meantime, merges the object with that.
+    /// Replaces this node's damaged copy by the merge of what all other replicas have. If another object
+    /// has replaced the copy in the meantime, merges the object with that. Waits for the disk.
+    pub(crate) fn replace_damaged(
+        &self,
+        at: &RecordAt<'_>,
+        incoming: &Replicated,
+    ) -> Result<(), RequestError> {
+        let own = CopyCondition::MayBeDamaged;
+        self.merge_into_copy_of(at, incoming, false, own, IoMode::Wait)?;
+        self.healing.end_replacing(at.encoded);
+        Ok(())
+    }
+
+    /// As [`Replica::replace_damaged`], on a thread that must not wait for the disk.
     pub(crate) fn heal_own(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
-    ) -> Result<ApplyOutcome, RequestError> {
+    ) -> Result<(), RequestError> {
         let take = |access| match access {
             IoMode::NoWait => Ok(None),
-            IoMode::Wait => {
-                self.merge_into_copy_of(at, incoming, false, CopyCondition::MayBeDamaged, access)
-            }
+            IoMode::Wait => self.replace_damaged(at, incoming).map(Some),
         };
         wait_if_blocked(self.local.settings.blocking, take)
     }

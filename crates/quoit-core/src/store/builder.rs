@@ -143,6 +143,7 @@ impl StoreBuilder {
             Arc::new(reap_records),
             Arc::clone(&tombstones),
             Arc::clone(&suspects),
+            Arc::clone(&healing),
         );
         let replica = Arc::new(replica);
         let grants = Grants::new(&local, &replica);

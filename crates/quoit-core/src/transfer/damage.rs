@@ -5,11 +5,12 @@
 //! asked, the node does not report.
 
 use super::Transfers;
-use crate::exchange::UnhealedRecords;
+use crate::exchange::{HealingSources, UnhealedRecords};
 use crate::placement::n_vals;
 use crate::placement::primaries;
 use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Outcome of healing the damaged records of a stretch.
@@ -34,10 +35,11 @@ impl Transfers {
         let (_, n_val_max) = n_vals(&state);
         let mut others = primaries(&state, partition, n_val_max);
         others.remove(&state.node_id());
-        let others: Vec<_> = others.into_iter().collect();
+        let sources =
+            HealingSources { asked: others.into_iter().collect(), lossy: BTreeSet::new() };
         let damaged_count = damaged.len();
         let unhealed =
-            self.anti_entropy.heal_tags(partition, damaged.into_iter().collect(), &others).await;
+            self.anti_entropy.heal_tags(partition, damaged.into_iter().collect(), &sources).await;
         let UnhealedRecords { tags, all_answered } = unhealed;
         tracing::warn!(
             partition = partition.0,

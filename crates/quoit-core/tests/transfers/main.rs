@@ -11,6 +11,7 @@ mod durability;
 mod expiring_sets;
 mod expiry;
 mod fixture;
+mod healing;
 mod hints;
 mod index;
 mod lagging;

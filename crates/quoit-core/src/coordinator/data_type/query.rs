@@ -92,6 +92,7 @@ impl Coordinator {
         question: &Question,
     ) -> Result<PartCopy, RequestError> {
         let wanted = question.wanted();
+        self.replica.healing.check_vote(at)?;
         if let Some(copy) = self.local.records.part(at, &question.path, wanted, IoMode::NoWait)? {
             return Ok(copy);
         }

@@ -147,7 +147,7 @@ impl Coordinator {
                 (show(Some(found)), Some(seen))
             }));
         };
-        let shown = match self.local.records.show(&at, IoMode::NoWait, &mut look) {
+        let shown = match self.replica.show(&at, IoMode::NoWait, &mut look) {
             // Another replica may have a copy that is not damaged.
             Err(StoreError::Corrupt { .. }) if !topology.is_alone() => InPlaceRead::WouldBlock,
             shown => shown?,

@@ -112,7 +112,7 @@ impl ReadRun<'_> {
         for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
             self.coordinator.repair(&self.topology, *node, &self.read.at, &replicated);
         }
-        if self.own_is_damaged {
+        if self.own_is_damaged && self.have_others_answered() {
             self.replace_own(&replicated);
         }
     }
