@@ -132,6 +132,9 @@ impl Client {
             let life_secs = self.life_secs(kind);
             let life_secs = life_secs.filter(|_| !history.makes_entry(history.next_write()));
             let expires = life_secs.map(|secs| run_context.time.second_in(secs));
+            let ttl_secs = history.ttl_secs(history.keys[key.0 as usize]);
+            let ttl_secs = ttl_secs.filter(|_| kind == WriteKind::Put);
+            let by_ttl = ttl_secs.map(|secs| run_context.time.second_in(secs));
             let number = history.begin_write(Write {
                 key,
                 cluster: machine.cluster,
@@ -142,7 +145,7 @@ impl Client {
                 outcome: Outcome::Unknown,
                 dw: copies_of(quorums.synced),
                 is_strict: quorums.is_strict,
-                expires_us: expires.map(|(_, us)| us),
+                expires_us: expires.or(by_ttl).map(|(_, us)| us),
             });
             (number, expires.map(|(unix_secs, _)| unix_secs))
         };

@@ -89,6 +89,7 @@ impl Cluster {
                 true => initial_replica_counts(seed, settings.rots(seed)),
                 false => ReplicaCounts::default(),
             },
+            ttls: settings.ttls(seed),
             has_no_entries: !settings.has_entries(seed),
             writes_are_made_once: settings.family == Some(Family::PassedOnOnce),
             ..History::default()

@@ -3,9 +3,12 @@
 use super::Settings;
 use crate::engine::{EngineKind, EngineSizes};
 use crate::family::Family;
+use crate::policy::Policy;
 use crate::random::Random;
+use crate::workload::LIVES_SECS;
 use quoit_cluster::Limits as InternodeLimits;
 use quoit_core::{DeleteMode, PageRecordsMax};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -71,10 +74,23 @@ impl Settings {
     }
 
     /// True if some writes make index entries. Entries are brought up to date before each snapshot, and for
-    /// that the log is synced.
+    /// that the log is synced. Entries of values that expire could be there or not.
     pub(crate) fn has_entries(&self, seed: u64) -> bool {
         let is_without = || Random::new(seed, "entries", 0).percent(NO_ENTRIES_PERCENT);
-        self.family != Some(Family::Blackouts) || !is_without()
+        match self.family {
+            Some(Family::Blackouts) => !is_without(),
+            _ => self.ttls(seed).is_empty(),
+        }
+    }
+
+    /// Seconds after which values of the seed's bucket types expire, for the types with such a property: none
+    /// or all.
+    pub(crate) fn ttls(&self, seed: u64) -> BTreeMap<Policy, u64> {
+        let mut random = Random::new(seed, "ttl", 0);
+        if !self.has_expiring() || !random.percent(TTL_PERCENT) {
+            return BTreeMap::new();
+        }
+        Policy::TYPED.into_iter().map(|policy| (policy, random.within(LIVES_SECS))).collect()
     }
 
     /// True if a loss of power may take only a part of the last write of a file.
@@ -136,6 +152,8 @@ impl Settings {
     }
 }
 
+/// Percentage of runs of the family `expiring` whose bucket types have a `ttl`.
+const TTL_PERCENT: u64 = 50;
 /// Percentage of runs of the family `blackouts` without index entries.
 const NO_ENTRIES_PERCENT: u64 = 40;
 /// Percentage of runs whose nodes have the engine `innostore` instead of Bitcask.
