@@ -2,6 +2,7 @@
 
 use super::Settings;
 use crate::engine::{EngineKind, EngineSizes};
+use crate::execution::StepPauses;
 use crate::family::Family;
 use crate::policy::Policy;
 use crate::random::Random;
@@ -68,9 +69,14 @@ impl Settings {
         }
     }
 
-    /// True if snapshots and merges of the engines pause now and then, and requests run in between.
-    pub(crate) fn work_pauses(&self) -> bool {
-        self.family == Some(Family::Blackouts)
+    /// Pauses of the background work of engines. Where the engines have index entries, a request may have to
+    /// sync the log itself, and would wait for a sync that pauses.
+    pub(crate) fn step_pauses(&self, seed: u64) -> StepPauses {
+        match self.family {
+            Some(Family::Blackouts) if self.has_entries(seed) => StepPauses::LongSteps,
+            Some(Family::Blackouts) => StepPauses::LongStepsAndSyncs,
+            _ => StepPauses::Never,
+        }
     }
 
     /// True if some writes make index entries. Entries are brought up to date before each snapshot, and for
