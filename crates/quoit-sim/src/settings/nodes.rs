@@ -50,7 +50,12 @@ impl Settings {
     pub(crate) fn engine_kind(&self, seed: u64) -> EngineKind {
         let is_innostore = match self.family {
             // Tests of real processes cover flipped bits and lost files of `innostore`.
-            Some(Family::Former | Family::LostFiles | Family::RotAndMembers) => false,
+            Some(
+                Family::Former
+                | Family::LostFiles
+                | Family::RotAndMembers
+                | Family::LostFilesAndMembers,
+            ) => false,
             Some(Family::Innostore) => true,
             _ => !self.rots(seed) && Random::new(seed, "engine", 0).percent(INNOSTORE_PERCENT),
         };
@@ -110,7 +115,11 @@ impl Settings {
         let mut random = Random::new(seed, "transfers", 0);
         let is_slow = random.percent(match self.family {
             Some(
-                Family::Members | Family::ReplicaCounts | Family::Lull | Family::WithoutExchanges,
+                Family::Members
+                | Family::LostFilesAndMembers
+                | Family::ReplicaCounts
+                | Family::Lull
+                | Family::WithoutExchanges,
             ) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
             _ => SLOW_TRANSFERS_PERCENT,
         });
@@ -151,7 +160,9 @@ impl Settings {
             Some(Family::WithoutExchanges) => 100,
             // Only anti-entropy repairs a copy that has gone back in time without its node's notice.
             Some(Family::OlderData) => 0,
-            Some(Family::Members | Family::LostFiles) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
+            Some(Family::Members | Family::LostFiles | Family::LostFilesAndMembers) => {
+                NO_EXCHANGES_OF_MEMBERS_PERCENT
+            }
             _ => NO_EXCHANGES_PERCENT,
         };
         !Random::new(seed, "exchanges", 0).percent(without_percent)
