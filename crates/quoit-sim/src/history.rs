@@ -101,6 +101,16 @@ impl Write {
         matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= FORWARD_RETRY_US
     }
 
+    /// Time by which the value has surely expired, in simulated microseconds; `None` if there is none. By a
+    /// bucket's `ttl` it may expire a second after the earliest time: the coordinator counts in whole seconds
+    /// of its own time.
+    #[must_use]
+    pub fn expires_by_us(&self) -> Option<u64> {
+        self.expires_us
+            .filter(|_| !self.may_be_made_late())
+            .map(|expires_us| expires_us + 1_000_000)
+    }
+
     /// True if the write counts as a delete at a time: it is a delete, or its value has expired.
     #[must_use]
     pub fn deletes_by(&self, now_us: u64) -> bool {
