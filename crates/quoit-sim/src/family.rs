@@ -28,8 +28,8 @@ pub enum Family {
     OlderData,
     /// The disk of one machine rots while nodes join, leave and are replaced. No machine is destroyed.
     RotAndMembers,
-    /// Segments of one machine's log are lost, and the members change as soon as the loss is known. No machine
-    /// is destroyed.
+    /// Segments of one machine's log are lost, and the members change before its node starts again. No
+    /// machine is destroyed.
     LostFilesAndMembers,
     /// A leaving node dies for good after it has handed over everything and before it is removed.
     LeaverDies,
