@@ -1,7 +1,7 @@
 //! Starts a node on a simulated machine, with the released program's assembly of a node (`quoit-node`).
 
 use crate::engine::{EngineKind, EngineOpenOptions, EngineSizes};
-use crate::execution::TaskExecution;
+use crate::execution::{StepPauses, TaskExecution};
 use crate::links::Replication;
 use crate::machine::Machine;
 use crate::modelled_engine::modelled;
@@ -56,8 +56,8 @@ pub struct NodeEnvironment {
     pub engine_kind: EngineKind,
     /// Sizes of the engine's files and buffers.
     pub engine_sizes: EngineSizes,
-    /// True if snapshots and merges of engines pause now and then, and requests run in between.
-    pub work_pauses: bool,
+    /// Pauses of the background work of engines.
+    pub step_pauses: StepPauses,
     /// True if a loss of power may take only a part of the last write of a file.
     pub tears_last_writes: bool,
     /// Rate limit of transfers until the faults are repaired, in bytes per second.
@@ -107,7 +107,7 @@ pub async fn start(machine: &Machine, environment: &NodeEnvironment) -> Result<N
     let internode = open_internode(&control, network, versions, compared, environment, &mut random);
     let delay = machine.disk_delay.clone();
     let of_work = Random::new(environment.seed, "execution", number);
-    let execution = TaskExecution::new(of_work, delay, environment.work_pauses);
+    let execution = TaskExecution::new(of_work, delay, environment.step_pauses);
     let (kind, entropy) = (environment.engine_kind, random.number());
     let engine = quoit_node::open_noted(&control, kind.store_name(), |last_opening| {
         let opening = EngineOpenOptions {
@@ -119,7 +119,7 @@ pub async fn start(machine: &Machine, environment: &NodeEnvironment) -> Result<N
             execution: &execution,
         };
         let opened = kind.open(disks.data, opening).map_err(StartError::from)?;
-        Ok::<_, StartError>(modelled(opened, &machine.engine_model()))
+        Ok::<_, StartError>(modelled(opened, &machine.engine_model(), execution.slow_sync()))
     })?;
     let source_queues = match &environment.replication {
         None => None,

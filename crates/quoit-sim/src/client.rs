@@ -1,6 +1,8 @@
 //! A client of plain keys: sends random requests to random nodes and records the answers.
 
-use crate::history::{FoundValue, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind};
+use crate::history::{
+    FoundValue, History, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind,
+};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
@@ -128,10 +130,7 @@ impl Client {
         let (run_context, start_us) = (self.run_context.clone(), self.run_context.time.now_us());
         let (number, expires_at_secs) = {
             let mut history = run_context.history.lock();
-            // Values with index entries do not expire: their entries could be there or not.
-            let life_secs = self.life_secs(kind);
-            let life_secs = life_secs.filter(|_| !history.makes_entry(history.next_write()));
-            let expires = life_secs.map(|secs| run_context.time.second_in(secs));
+            let (expires_at_secs, expires_us) = self.expiry(&history, key, kind);
             let number = history.begin_write(Write {
                 key,
                 cluster: machine.cluster,
@@ -142,9 +141,9 @@ impl Client {
                 outcome: Outcome::Unknown,
                 dw: copies_of(quorums.synced),
                 is_strict: quorums.is_strict,
-                expires_us: expires.map(|(_, us)| us),
+                expires_us,
             });
-            (number, expires.map(|(unix_secs, _)| unix_secs))
+            (number, expires_at_secs)
         };
         let (size_bytes, layouts) = (self.size_bytes(), run_context.known_layouts(machine));
         let request = WriteRequest {
@@ -184,6 +183,26 @@ impl Client {
         let policy = self.run_context.policy(key);
         let text = self.run_context.list(machine, policy).await;
         self.note(machine, &format!("list {policy:?} -> {text}"));
+    }
+
+    /// Draws the expiry of a put's value that the client asks for, in seconds since 1970. Also returns the
+    /// earliest time at which the value may expire, by that or by its bucket's `ttl`, in simulated
+    /// microseconds.
+    fn expiry(
+        &mut self,
+        history: &History,
+        key: KeyNumber,
+        kind: WriteKind,
+    ) -> (Option<u32>, Option<u64>) {
+        // Values with index entries do not expire: their entries could be there or not.
+        let life_secs = self.life_secs(kind);
+        let life_secs = life_secs.filter(|_| !history.makes_entry(history.next_write()));
+        let ttl_secs = history.ttl_secs(history.keys[key.0 as usize]);
+        let ttl_secs = ttl_secs.filter(|_| kind == WriteKind::Put);
+        let time = &self.run_context.time;
+        let asked = life_secs.map(|secs| time.second_in(secs));
+        let expires = asked.or_else(|| ttl_secs.map(|secs| time.second_in(secs)));
+        (asked.map(|(unix_secs, _)| unix_secs), expires.map(|(_, us)| us))
     }
 
     /// Draws the seconds until the value of a put expires; `None` = never.

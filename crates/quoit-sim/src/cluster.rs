@@ -89,6 +89,7 @@ impl Cluster {
                 true => initial_replica_counts(seed, settings.rots(seed)),
                 false => ReplicaCounts::default(),
             },
+            ttls: settings.ttls(seed),
             has_no_entries: !settings.has_entries(seed),
             writes_are_made_once: settings.family == Some(Family::PassedOnOnce),
             ..History::default()
@@ -261,7 +262,7 @@ fn node_environment(
         seeds: if settings.has_wipes() { clusters.addresses() } else { Arc::default() },
         engine_kind: settings.engine_kind(seed),
         engine_sizes: settings.engine_sizes(seed),
-        work_pauses: settings.work_pauses(),
+        step_pauses: settings.step_pauses(seed),
         tears_last_writes: settings.tears_last_writes(),
         transfer_rate: settings.transfer_rate(seed),
         idle_timeout: settings.idle_timeout(seed),

@@ -4,6 +4,7 @@
 
 use crate::execution::TaskExecution;
 use crate::random::Random;
+use crate::slow_sync_disk::SlowSyncDisk;
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 use quoit_seam::{Clock, Disk, FaultyDisk};
@@ -37,7 +38,7 @@ impl EngineKind {
         disk: FaultyDisk,
         opening: EngineOpenOptions<'_>,
     ) -> Result<OpenedStore, StoreError> {
-        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let disk: Arc<dyn Disk> = Arc::new(SlowSyncDisk::new(disk));
         let EngineOpenOptions { sizes, ring_size, entropy, last_opening, clock, execution } =
             opening;
         match self {

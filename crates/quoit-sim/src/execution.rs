@@ -1,10 +1,10 @@
 //! Execution of an engine's background work in a simulated machine.
 
-use crate::pausing::PausingStep;
+use crate::pausing::{PausePlaces, PausingStep};
 use crate::random::Random;
 use parking_lot::Mutex;
 use quoit_seam::{Execution, NextStep, Pace, Worker, WorkerHandle};
-use quoit_store::bitcask::{MERGE_WORKER, SNAPSHOT_WORKER};
+use quoit_store::bitcask::{COMMIT_WORKER, MERGE_WORKER, SNAPSHOT_WORKER};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,9 +13,7 @@ use tokio::sync::Notify;
 
 /// Interval at which a worker checks whether its hung disk works again.
 const HANG_LOOK: Duration = Duration::from_millis(20);
-/// Workers whose steps take long and pause now and then.
-const PAUSING: [&str; 2] = [SNAPSHOT_WORKER, MERGE_WORKER];
-/// Range of the pauses of such a step, in microseconds.
+/// Range of the pauses within a step, in microseconds.
 const PAUSES_US: Range<u64> = 100..50_000;
 
 /// Time that a machine's disk takes for each piece of background work, including syncs. Clones refer to
@@ -80,9 +78,50 @@ impl Drop for DiskWait {
 /// order of all steps. The tasks end with the machine.
 pub struct TaskExecution {
     disk: StepTimes,
-    /// Held during a step that pauses; `None` if no step pauses. One step waits for another one with the
-    /// locks of the engine, which block the only thread, so only one of them is under way at a time.
-    pausing: Option<Arc<tokio::sync::Mutex<()>>>,
+    pauses: StepPauses,
+    turns: StepTurns,
+    slow_sync: SlowSync,
+}
+
+/// The pauses of the steps of a machine's background work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepPauses {
+    /// Each step runs without a pause.
+    Never,
+    /// Snapshots and merges pause now and then, and requests run in between.
+    LongSteps,
+    /// As [`StepPauses::LongSteps`]. In addition each sync of the log takes time, during which requests go on
+    /// to append to the log.
+    LongStepsAndSyncs,
+}
+
+/// A lock that tasks wait for without blocking their thread.
+type TurnLock = Arc<tokio::sync::Mutex<()>>;
+
+/// Locks that decide which steps may run while others pause. A step that waited for another one with a lock
+/// of the engine would block the only thread.
+#[derive(Clone, Default)]
+struct StepTurns {
+    /// Held during a snapshot or merge, including its pauses.
+    long_step: TurnLock,
+    /// Held during a commit, including its pauses, and by a snapshot or merge while it does not pause: these
+    /// commit as well, and only one thread may do so at a time.
+    commit: TurnLock,
+}
+
+/// The commit that pauses in a sync, if there is one. Clones refer to the same engine.
+#[derive(Clone, Default)]
+pub(crate) struct SlowSync(Arc<Mutex<Option<Arc<TaskHandle>>>>);
+
+impl SlowSync {
+    /// Ends the sync, and the commit that it is part of, at once. A call that is about to sync has to do this
+    /// first, since it would wait for the commit and block the only thread.
+    pub(crate) fn end(&self) {
+        let committer = self.0.lock().clone();
+        committer
+            .iter()
+            .for_each(|handle| handle.paused.lock().iter().for_each(PausingStep::hurry));
+    }
 }
 
 /// Draws the times of a machine's background work.
@@ -110,14 +149,45 @@ impl StepTimes {
 }
 
 impl TaskExecution {
-    /// Creates an execution that draws the delay before each step from `random`. If `pauses` is true,
-    /// snapshots and merges pause now and then, and requests run in between; otherwise each step runs without
-    /// a pause.
+    /// Creates an execution that draws the delay before each step from `random`.
     #[must_use]
-    pub fn new(random: Random, delay: DiskDelay, pauses: bool) -> Self {
+    pub fn new(random: Random, delay: DiskDelay, pauses: StepPauses) -> Self {
         let disk = StepTimes { random: Arc::new(Mutex::new(random)), delay };
-        Self { disk, pausing: pauses.then(Arc::default) }
+        Self { disk, pauses, turns: StepTurns::default(), slow_sync: SlowSync::default() }
     }
+
+    /// Returns the commit of the engine that pauses in a sync.
+    pub(crate) fn slow_sync(&self) -> SlowSync {
+        self.slow_sync.clone()
+    }
+
+    /// Returns the manner in which a worker makes its steps.
+    fn manner(&self, name: &'static str) -> StepManner {
+        match (self.pauses, name) {
+            (StepPauses::LongSteps, SNAPSHOT_WORKER | MERGE_WORKER) => {
+                StepManner::Long { of_long: Arc::clone(&self.turns.long_step), of_commit: None }
+            }
+            (StepPauses::LongStepsAndSyncs, SNAPSHOT_WORKER | MERGE_WORKER) => StepManner::Long {
+                of_long: Arc::clone(&self.turns.long_step),
+                of_commit: Some(Arc::clone(&self.turns.commit)),
+            },
+            (StepPauses::LongStepsAndSyncs, COMMIT_WORKER) => {
+                StepManner::Commit(Arc::clone(&self.turns.commit))
+            }
+            _ => StepManner::InOneGo,
+        }
+    }
+}
+
+/// The manner in which a worker makes its steps.
+enum StepManner {
+    /// Without a pause.
+    InOneGo,
+    /// With pauses, under the first of these locks. Without a pause only under the second one, if commits
+    /// pause too.
+    Long { of_long: TurnLock, of_commit: Option<TurnLock> },
+    /// With pauses in syncs, under this lock.
+    Commit(TurnLock),
 }
 
 struct TaskHandle {
@@ -125,6 +195,8 @@ struct TaskHandle {
     stopped: AtomicBool,
     /// The step that pauses now.
     paused: Mutex<Option<PausingStep>>,
+    /// The commit that a step of this worker has to wait for.
+    slow_sync: SlowSync,
 }
 
 impl TaskHandle {
@@ -136,6 +208,12 @@ impl TaskHandle {
     fn take_paused(&self) -> Option<PausingStep> {
         self.paused.lock().take()
     }
+
+    /// Ends the step that pauses.
+    fn end_paused(&self) {
+        self.slow_sync.end();
+        drop(self.take_paused());
+    }
 }
 
 /// Ends a step that pauses when its task is dropped.
@@ -143,7 +221,7 @@ struct PauseEnd<'h>(&'h TaskHandle);
 
 impl Drop for PauseEnd<'_> {
     fn drop(&mut self) {
-        drop(self.0.take_paused());
+        self.0.end_paused();
     }
 }
 
@@ -153,9 +231,16 @@ impl Execution for TaskExecution {
             woken: Notify::new(),
             stopped: AtomicBool::new(false),
             paused: Mutex::default(),
+            // A commit does not wait for itself.
+            slow_sync: match name {
+                COMMIT_WORKER => SlowSync::default(),
+                _ => self.slow_sync.clone(),
+            },
         });
-        let pausing = self.pausing.clone().filter(|_| PAUSING.contains(&name));
-        tokio::spawn(drive(worker, Arc::clone(&handle), self.disk.clone(), pausing));
+        if name == COMMIT_WORKER {
+            *self.slow_sync.0.lock() = Some(Arc::clone(&handle));
+        }
+        tokio::spawn(drive(worker, Arc::clone(&handle), self.disk.clone(), self.manner(name)));
         handle
     }
 }
@@ -164,18 +249,23 @@ async fn drive(
     worker: Arc<dyn Worker>,
     handle: Arc<TaskHandle>,
     disk: StepTimes,
-    pausing: Option<Arc<tokio::sync::Mutex<()>>>,
+    manner: StepManner,
 ) {
     loop {
         disk.until_disk_is_free().await;
         if handle.is_stopped() {
             return;
         }
-        let next = match &pausing {
-            None => worker.step(&*handle),
-            Some(pausing) => {
-                let _one_at_a_time = pausing.lock().await;
-                step_with_pauses(&worker, &handle, &disk).await
+        let next = match &manner {
+            StepManner::InOneGo => worker.step(&*handle),
+            StepManner::Long { of_long, of_commit } => {
+                let _one_at_a_time = of_long.lock().await;
+                let (places, between) = (PausePlaces::Asked, of_commit.as_ref());
+                step_with_pauses((&worker, places), &handle, &disk, between).await
+            }
+            StepManner::Commit(turn) => {
+                let _alone = turn.lock().await;
+                step_with_pauses((&worker, PausePlaces::Syncs), &handle, &disk, None).await
             }
         };
         match next {
@@ -191,29 +281,42 @@ async fn drive(
     }
 }
 
-/// Makes a step, and lets the rest of the simulation continue while the step pauses.
+/// Makes a step, and lets the rest of the simulation continue while the step pauses. Between its pauses the
+/// step has the turn, if one is given.
 async fn step_with_pauses(
-    worker: &Arc<dyn Worker>,
+    (worker, places): (&Arc<dyn Worker>, PausePlaces),
     handle: &TaskHandle,
     disk: &StepTimes,
+    turn: Option<&TurnLock>,
 ) -> NextStep {
+    let mut has_turn = take_turn(turn).await;
     if handle.is_stopped() {
         return NextStep::Done;
     }
-    let mut step = PausingStep::begin(Arc::clone(worker));
+    let mut step = PausingStep::begin(Arc::clone(worker), places);
     loop {
+        drop(has_turn);
         if let Some(next) = step.take_result() {
             return next;
         }
         *handle.paused.lock() = Some(step);
         let end = PauseEnd(handle);
         disk.pause().await;
+        has_turn = take_turn(turn).await;
         match handle.take_paused() {
             Some(paused) => step = paused,
             None => return NextStep::Done,
         }
         drop(end);
         step.go_on();
+    }
+}
+
+/// Waits for a turn, if there is one to wait for.
+async fn take_turn(turn: Option<&TurnLock>) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+    match turn {
+        None => None,
+        Some(turn) => Some(turn.lock().await),
     }
 }
 
@@ -231,7 +334,7 @@ impl WorkerHandle for TaskHandle {
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         // The caller requires that no step is under way any more.
-        drop(self.take_paused());
+        self.end_paused();
         self.woken.notify_one();
     }
 }
@@ -255,7 +358,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_woken_worker_steps_within_the_disks_delay_and_a_stopped_one_never() {
         let delay = DiskDelay::default();
-        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone(), false);
+        let execution =
+            TaskExecution::new(Random::new(1, "execution", 0), delay.clone(), StepPauses::Never);
         let sleeper = Arc::new(Sleeper::default());
         let handle = execution.start("sleeper", sleeper.clone());
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -274,7 +378,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_worker_of_a_disk_that_hangs_steps_when_the_disk_goes_on() {
         let delay = DiskDelay::default();
-        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone(), false);
+        let execution =
+            TaskExecution::new(Random::new(1, "execution", 0), delay.clone(), StepPauses::Never);
         delay.set_hung(true);
         let sleeper = Arc::new(Sleeper::default());
         let _handle = execution.start("sleeper", sleeper.clone());
@@ -305,7 +410,8 @@ mod tests {
 
     /// Starts a snapshot worker on a disk, and returns its handle after a second.
     async fn started(disk: &DiskDelay, pauser: &Arc<Pauser>) -> Arc<dyn WorkerHandle> {
-        let execution = TaskExecution::new(Random::new(1, "execution", 0), disk.clone(), true);
+        let execution =
+            TaskExecution::new(Random::new(1, "execution", 0), disk.clone(), StepPauses::LongSteps);
         let handle = execution.start(SNAPSHOT_WORKER, pauser.clone());
         tokio::time::sleep(Duration::from_secs(1)).await;
         handle

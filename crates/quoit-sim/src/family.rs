@@ -28,6 +28,9 @@ pub enum Family {
     OlderData,
     /// The disk of one machine rots while nodes join, leave and are replaced. No machine is destroyed.
     RotAndMembers,
+    /// Segments of one machine's log are lost, and the members change before its node starts again. No
+    /// machine is destroyed.
+    LostFilesAndMembers,
     /// A leaving node dies for good after it has handed over everything and before it is removed.
     LeaverDies,
     /// The checkers require that a write which a node has forwarded twice is made once.
@@ -66,7 +69,7 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::General,
         Self::Former,
         Self::HungDisks,
@@ -76,6 +79,7 @@ impl Family {
         Self::LostFiles,
         Self::OlderData,
         Self::RotAndMembers,
+        Self::LostFilesAndMembers,
         Self::LeaverDies,
         Self::PassedOnOnce,
         Self::Clusters,
@@ -105,6 +109,7 @@ impl Family {
             Self::LostFiles => "lost-files",
             Self::OlderData => "older-data",
             Self::RotAndMembers => "rot-and-members",
+            Self::LostFilesAndMembers => "lost-files-and-members",
             Self::LeaverDies => "leaver-dies",
             Self::PassedOnOnce => "passed-on-once",
             Self::Clusters => "clusters",
@@ -123,7 +128,7 @@ impl Family {
     }
 
     /// Percentage of seeds that draw each family. All other seeds are of the family `general`.
-    const SHARES: [(Self, u64); 21] = [
+    const SHARES: [(Self, u64); 22] = [
         (Self::HungDisks, 4),
         (Self::CleanStops, 2),
         (Self::ReplicaCounts, 6),
@@ -145,6 +150,7 @@ impl Family {
         (Self::Innostore, 3),
         (Self::WipedDirectories, 2),
         (Self::MarkedDown, 1),
+        (Self::LostFilesAndMembers, 2),
     ];
 
     /// Draws the family of a seed.
@@ -166,6 +172,7 @@ impl Family {
             self,
             Self::LostFiles
                 | Self::OlderData
+                | Self::LostFilesAndMembers
                 | Self::LeaverDies
                 | Self::Clusters
                 | Self::Expiring
@@ -221,6 +228,7 @@ impl Family {
             | Self::Clusters
             | Self::DeleteModes
             | Self::RotAndMembers
+            | Self::LostFilesAndMembers
             | Self::LeaverDies
             | Self::MarkedDown => &[],
         }

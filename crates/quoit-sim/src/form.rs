@@ -33,8 +33,11 @@ pub async fn form_cluster(run_context: &RunContext) -> Result<(), Violation> {
         retry_until_success(run_context, &format!("settling of {}", machine.name), settle).await?;
     }
     for policy in Policy::TYPED {
-        let n_val = run_context.history.lock().replica_counts.initial(policy);
-        let create = || create_type(first, policy, props(policy, n_val));
+        let props = {
+            let history = run_context.history.lock();
+            props(policy, history.replica_counts.initial(policy), history.ttl_secs(policy))
+        };
+        let create = || create_type(first, policy, props.clone());
         retry_until_success(run_context, &format!("create {policy:?}"), create).await?;
     }
     Ok(())

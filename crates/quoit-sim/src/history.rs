@@ -83,7 +83,8 @@ pub struct Write {
     pub dw: u32,
     /// True if a majority of the primaries had to accept and sync the write. Fallbacks do not count then.
     pub is_strict: bool,
-    /// Time at which the value expires, in simulated microseconds; `None` = never.
+    /// Earliest time at which the value may expire, in simulated microseconds; `None` = never. A value that
+    /// expires by its bucket's `ttl` does so later if its coordinator made the write later.
     pub expires_us: Option<u64>,
 }
 
@@ -98,6 +99,16 @@ impl Write {
     #[must_use]
     pub const fn may_be_made_late(&self) -> bool {
         matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= FORWARD_RETRY_US
+    }
+
+    /// Time by which the value has surely expired, in simulated microseconds; `None` if there is none. By a
+    /// bucket's `ttl` it may expire a second after the earliest time: the coordinator counts in whole seconds
+    /// of its own time.
+    #[must_use]
+    pub fn expires_by_us(&self) -> Option<u64> {
+        self.expires_us
+            .filter(|_| !self.may_be_made_late())
+            .map(|expires_us| expires_us + 1_000_000)
     }
 
     /// True if the write counts as a delete at a time: it is a delete, or its value has expired.
@@ -249,6 +260,9 @@ pub struct History {
     pub made_by: BTreeMap<(KeyNumber, Event), BTreeSet<WriteNumber>>,
     /// Values of n_val over time.
     pub replica_counts: ReplicaCounts,
+    /// Seconds after which values of a policy's bucket type expire, unless they have a time of their own. A
+    /// policy that is not listed has no such property.
+    pub ttls: BTreeMap<Policy, u64>,
     /// Faults of the run that matter to the promises.
     pub hardships: FaultRecord,
     /// Violations that were found during the run.
@@ -333,6 +347,12 @@ impl History {
     #[must_use]
     pub const fn makes_entry(&self, number: WriteNumber) -> bool {
         !self.has_no_entries && number.0 % 4 == 1
+    }
+
+    /// Returns the seconds after which values of a policy's bucket type expire; `None` = never.
+    #[must_use]
+    pub fn ttl_secs(&self, policy: Policy) -> Option<u64> {
+        self.ttls.get(&policy).copied()
     }
 
     /// Returns the writes of a key, in the order of their starts.

@@ -78,6 +78,7 @@ mod rest;
 mod run;
 mod run_context;
 mod settings;
+mod slow_sync_disk;
 mod stage;
 mod store_checks;
 mod store_snapshot;

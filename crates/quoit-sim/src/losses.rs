@@ -6,6 +6,11 @@ use quoit_seam::{Disk, FaultyDisk};
 /// Suffix of the names of segments of the log.
 const SEGMENT: &str = ".log";
 
+/// True if a file with this name is a segment of the log.
+pub(crate) fn is_segment(name: &str) -> bool {
+    name.ends_with(SEGMENT)
+}
+
 /// A copy of all files of a directory.
 #[derive(Debug, Clone, Default)]
 pub struct DirectoryCopy(Vec<(String, Vec<u8>)>);
@@ -38,8 +43,7 @@ pub struct DiskLoss {
 /// Removes segments of a log, and cuts others short. A node can't notice a cut of the last segment, because
 /// the marks that show how much of it was durable may be cut off as well.
 pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> DiskLoss {
-    let segments: Vec<String> =
-        names(disk).into_iter().filter(|name| name.ends_with(SEGMENT)).collect();
+    let segments: Vec<String> = names(disk).into_iter().filter(|name| is_segment(name)).collect();
     let (mut done, mut is_noticed) = (Vec::new(), true);
     // Often the newest segments are lost, and records that they replaced or removed are still there.
     let newest_from = match random.percent(50) {

@@ -3,6 +3,7 @@
 //! checked.
 
 use crate::engine_model::{EngineModel, ModelName, Version};
+use crate::execution::SlowSync;
 use crate::store_starts::StoreStart;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -27,19 +28,25 @@ use std::task::{Poll, Waker};
 struct ModelledEngine {
     engine: Arc<dyn Engine>,
     model: Arc<Mutex<EngineModel>>,
+    /// The commit that pauses in a sync.
+    slow_sync: SlowSync,
     /// Damage that the engine had met before the run itself read records.
     found_damage: Mutex<Vec<(Partition, Tag)>>,
 }
 
 impl ModelledEngine {
-    fn new(engine: Arc<dyn Engine>, model: Arc<Mutex<EngineModel>>) -> Self {
-        Self { engine, model, found_damage: Mutex::default() }
+    fn new(engine: Arc<dyn Engine>, model: Arc<Mutex<EngineModel>>, slow_sync: SlowSync) -> Self {
+        Self { engine, model, slow_sync, found_damage: Mutex::default() }
     }
 }
 
 /// Puts the model beside an engine that was opened on the model's disk, and checks the records that the
 /// engine has found there.
-pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> OpenedStore {
+pub(crate) fn modelled(
+    opened: OpenedStore,
+    model: &Arc<Mutex<EngineModel>>,
+    slow_sync: SlowSync,
+) -> OpenedStore {
     let engine = opened.engine;
     {
         let mut model = model.lock();
@@ -59,7 +66,7 @@ pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> 
         model.started(StoreStart { actor: opened.identity.actor(), has_lost });
     }
     let model = Arc::clone(model);
-    OpenedStore { engine: Arc::new(ModelledEngine::new(engine, model)), ..opened }
+    OpenedStore { engine: Arc::new(ModelledEngine::new(engine, model, slow_sync)), ..opened }
 }
 
 impl ModelledEngine {
@@ -287,6 +294,7 @@ impl ScanAccess for ModelledEngine {
 
 impl Maintenance for ModelledEngine {
     fn sync(&self) -> Result<(), StoreError> {
+        self.slow_sync.end();
         self.engine.sync()?;
         self.model.lock().all_durable();
         Ok(())
@@ -336,7 +344,7 @@ mod tests {
     fn told_of_loss(read: impl Fn(&ModelledEngine, &RecordAt<'_>)) -> Option<String> {
         let clock = Arc::new(ManualClock::at(0));
         let engine = MemoryEngine::new(MemorySettings::default(), RingSize::DEFAULT, clock);
-        let engine = ModelledEngine::new(Arc::new(engine), Arc::default());
+        let engine = ModelledEngine::new(Arc::new(engine), Arc::default(), SlowSync::default());
         let key = BucketRef { bucket_type: b"default", bucket: b"b" }.key(b"k");
         let encoded = key.encoded();
         let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;

@@ -23,9 +23,9 @@ pub const fn bucket_type(policy: Policy) -> &'static str {
     }
 }
 
-/// Returns the properties of a policy's bucket type with this n_val.
+/// Returns the properties of a policy's bucket type with this n_val, and with this `ttl` if values expire.
 #[must_use]
-pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
+pub fn props(policy: Policy, n_val: u32, ttl_secs: Option<u64>) -> PropUpdates {
     let mut props = match policy {
         Policy::Siblings => json!({ "allow_mult": true }),
         Policy::Latest | Policy::DefaultType => json!({ "allow_mult": false }),
@@ -35,6 +35,9 @@ pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
         Policy::WriteOnce => json!({ "write_once": true }),
     };
     props["n_val"] = n_val.into();
+    if let Some(ttl_secs) = ttl_secs {
+        props["ttl"] = ttl_secs.into();
+    }
     props.as_object().cloned().unwrap_or_default().into()
 }
 

@@ -6,6 +6,7 @@
 
 use parking_lot::{Condvar, Mutex};
 use quoit_seam::{NextStep, Pace, Worker};
+use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -33,6 +34,30 @@ struct TurnState {
     runs: RunningThread,
     /// True if the step must end without further pauses.
     is_stopped: bool,
+    /// True if the step makes no further pauses and does all of its work.
+    is_hurried: bool,
+}
+
+thread_local! {
+    /// The turns of the step that this thread makes, if it pauses in syncs.
+    static SYNCING_STEP: RefCell<Option<Arc<Turns>>> = const { RefCell::new(None) };
+}
+
+/// The places in which a step pauses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PausePlaces {
+    /// Where the worker itself asks for it.
+    Asked,
+    /// Also within each sync of a file ([`pause_in_sync`]).
+    Syncs,
+}
+
+/// Pauses the step that this thread makes, if it is one that pauses in syncs.
+pub(crate) fn pause_in_sync() {
+    let step = SYNCING_STEP.with_borrow(Clone::clone);
+    if let Some(turns) = step {
+        turns.pause(0);
+    }
 }
 
 impl Turns {
@@ -54,8 +79,8 @@ impl Turns {
 impl Pace for Turns {
     fn pause(&self, _us: u64) -> bool {
         let mut state = self.state.lock();
-        if state.is_stopped {
-            return false;
+        if state.is_stopped || state.is_hurried {
+            return !state.is_stopped;
         }
         state.runs = RunningThread::Simulation;
         self.changed.notify_all();
@@ -83,19 +108,22 @@ pub(crate) struct PausingStep {
 }
 
 impl PausingStep {
-    /// Begins a step of a worker, and returns when the step pauses or is over.
+    /// Begins a step of a worker that pauses in these places, and returns when the step pauses or is over.
     ///
     /// # Panics
     ///
     /// If the system can't create a thread.
-    pub(crate) fn begin(worker: Arc<dyn Worker>) -> Self {
-        let state = TurnState { runs: RunningThread::Step, is_stopped: false };
+    pub(crate) fn begin(worker: Arc<dyn Worker>, places: PausePlaces) -> Self {
+        let state = TurnState { runs: RunningThread::Step, is_stopped: false, is_hurried: false };
         let turns = Arc::new(Turns { state: Mutex::new(state), changed: Condvar::new() });
         let (last, pace) = (TurnEndGuard(Arc::clone(&turns)), Arc::clone(&turns));
         let (log, runtime) = (get_default(Clone::clone), Handle::try_current().ok());
         let step = move || {
             let _last = last;
             let _same_clock = runtime.as_ref().map(Handle::enter);
+            if places == PausePlaces::Syncs {
+                SYNCING_STEP.set(Some(Arc::clone(&pace)));
+            }
             with_default(&log, || worker.step(&*pace))
         };
         let thread = Builder::new().spawn(step).expect("the system has room for one more thread");
@@ -103,10 +131,19 @@ impl PausingStep {
         Self { turns, thread: Some(thread) }
     }
 
-    /// Resumes a step that pauses, and returns when it pauses again or is over.
+    /// Resumes a step that pauses, and returns when it pauses again or is over. Without effect if it is over
+    /// already.
     pub(crate) fn go_on(&self) {
-        self.turns.give(RunningThread::Step);
-        self.turns.wait_for_step();
+        if self.turns.state.lock().runs == RunningThread::Simulation {
+            self.turns.give(RunningThread::Step);
+            self.turns.wait_for_step();
+        }
+    }
+
+    /// Lets a step that pauses do the rest of its work now.
+    pub(crate) fn hurry(&self) {
+        self.turns.state.lock().is_hurried = true;
+        self.go_on();
     }
 
     /// Takes the result of the step; `None` while it pauses.
@@ -127,9 +164,7 @@ impl Drop for PausingStep {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.turns.state.lock().is_stopped = true;
-        if self.turns.state.lock().runs == RunningThread::Simulation {
-            self.go_on();
-        }
+        self.go_on();
         // The result is of no use any more; a panic has been printed.
         let _ = thread.join();
     }
@@ -155,7 +190,7 @@ mod tests {
     #[test]
     fn a_step_stands_still_in_its_pauses_and_goes_on_when_it_is_told_to() {
         let pauser = Arc::new(Pauser::default());
-        let mut step = PausingStep::begin(pauser.clone());
+        let mut step = PausingStep::begin(pauser.clone(), PausePlaces::Asked);
         for _ in 0..2 {
             assert_eq!((step.take_result(), pauser.0.lock().len()), (None, 1));
             step.go_on();
@@ -167,7 +202,37 @@ mod tests {
     #[test]
     fn a_step_that_is_dropped_in_a_pause_ends_at_once() {
         let pauser = Arc::new(Pauser::default());
-        drop(PausingStep::begin(pauser.clone()));
+        drop(PausingStep::begin(pauser.clone(), PausePlaces::Asked));
         assert_eq!(*pauser.0.lock(), ["begun", "stopped"]);
+    }
+
+    /// A worker whose step syncs twice and records the syncs that are over.
+    #[derive(Default)]
+    struct Syncer(Mutex<u64>);
+
+    impl Worker for Syncer {
+        fn step(&self, _: &dyn Pace) -> NextStep {
+            for _ in 0..2 {
+                pause_in_sync();
+                *self.0.lock() += 1;
+            }
+            NextStep::WhenWoken
+        }
+    }
+
+    #[test]
+    fn a_step_pauses_in_its_syncs_until_it_is_hurried() {
+        let syncer = Arc::new(Syncer::default());
+        let mut step = PausingStep::begin(syncer.clone(), PausePlaces::Syncs);
+        assert_eq!((step.take_result(), *syncer.0.lock()), (None, 0));
+        step.hurry();
+        step.go_on();
+        assert_eq!((step.take_result(), *syncer.0.lock()), (Some(NextStep::WhenWoken), 2));
+    }
+
+    #[test]
+    fn syncs_of_other_steps_do_not_pause() {
+        let mut step = PausingStep::begin(Arc::new(Syncer::default()), PausePlaces::Asked);
+        assert_eq!(step.take_result(), Some(NextStep::WhenWoken));
     }
 }

@@ -60,20 +60,24 @@ const REGRESSIONS: [(u64, &str); 23] = [
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Further seeds of some families. One seed of `clusters` once found entries of a source queue that the
 /// other cluster never confirmed as synced, because it had reaped the object. One seed of `blackouts`
-/// once found a deleted value that a leaving node brought back.
-const FAMILY_SEEDS: [(Family, Range<u64>); 5] = [
+/// once found a deleted value that a leaving node brought back, and one a start that kept records behind a
+/// gap in the log.
+const FAMILY_SEEDS: [(Family, Range<u64>); 7] = [
     (Family::Clusters, 0..14),
     (Family::Blackouts, 40..48),
+    (Family::Blackouts, 263..264),
     (Family::WrongStarts, 0..10),
     (Family::WipedDirectories, 0..10),
     (Family::MarkedDown, 0..10),
+    (Family::LostFilesAndMembers, 0..10),
 ];
 /// Planted faults that seeds of a family have to find.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 16] = [
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 19] = [
     (Family::Permissions, PlantedFault::KeepsEpoch),
     (Family::Permissions, PlantedFault::ForgetsSince),
     (Family::Permissions, PlantedFault::RefusesUnasked),
     (Family::Expiring, PlantedFault::ForgetsExpired),
+    (Family::Expiring, PlantedFault::KeepsFirstExpiry),
     (Family::WrongStarts, PlantedFault::ServesBeforeTime),
     (Family::WithoutExchanges, PlantedFault::DropsHints),
     (Family::Members, PlantedFault::ReadsNewestLayout),
@@ -82,6 +86,8 @@ const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 16] = [
     (Family::LostFiles, PlantedFault::KeepsActorAfterLoss),
     (Family::LostFiles, PlantedFault::CompletesWithoutTombstones),
     (Family::Blackouts, PlantedFault::ForgetsYoungSegments),
+    (Family::Blackouts, PlantedFault::CountsWritesDuringSync),
+    (Family::LostFilesAndMembers, PlantedFault::HearsLossySources),
     (Family::ReplicaCounts, PlantedFault::CoordinatesUnaware),
     (Family::WipedDirectories, PlantedFault::ServesAstray),
     (Family::WipedDirectories, PlantedFault::ServesUnanswered),

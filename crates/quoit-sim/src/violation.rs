@@ -15,7 +15,8 @@ pub enum ViolationKind {
     /// Some majority of the primaries would not show an acknowledged write, or would show a deleted
     /// value.
     Outvoted,
-    /// A value was shown or stored although an acknowledged write had replaced or deleted it.
+    /// A value was shown or stored although an acknowledged write had replaced or deleted it, or was shown
+    /// although it had expired.
     Resurrected,
     /// Two writes have the same event: actor and counter.
     SameEvent,

@@ -12,6 +12,7 @@ impl Causes<'_> {
         self.check_written(read)?;
         if read.reader != Reader::Union {
             self.check_side_by_side(read, policy)?;
+            self.check_alive(read, policy)?;
         }
         for (number, write) in self.history.writes_of(read.key) {
             if self.must_show(read, number, write) {
@@ -56,6 +57,22 @@ impl Causes<'_> {
                     return Err(Violation::new(ViolationKind::FalseSiblings, text));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that some of the values which a read shows had not expired when the read began. Where readers
+    /// see one value, it may be stored beside others that live longer.
+    fn check_alive(&self, read: &Read, policy: Policy) -> Result<(), Violation> {
+        let has_expired = |found: &FoundValue| match found {
+            FoundValue::Value(number) => self.history.writes[number.0 as usize]
+                .expires_by_us()
+                .is_some_and(|expires_us| expires_us <= read.start_us),
+            FoundValue::Tombstone(..) | FoundValue::Foreign(_) => false,
+        };
+        if !policy.shows_one() && !read.found.is_empty() && read.found.iter().all(has_expired) {
+            let text = "all of these values had expired before";
+            return Err(Violation::new(ViolationKind::Resurrected, text));
         }
         Ok(())
     }

@@ -208,6 +208,25 @@ fn a_deleted_value_stays_deleted_before_and_after_its_tombstone_goes() {
 }
 
 #[test]
+fn a_value_is_there_until_it_expires_and_not_a_second_later_unless_it_stands_beside_a_living_one() {
+    let fault_of = |now_us: u64, shows: fn(WriteNumber, WriteNumber) -> Vec<WriteNumber>| {
+        let mut script = Script::new(Policy::Siblings);
+        let (expiring, other) = (script.put(None), script.put(None));
+        script.history.writes[expiring.0 as usize].expires_us = Some(500);
+        script.history.writes[other.0 as usize].expires_us = Some(5_000_000);
+        script.now_us = now_us;
+        script.finds(shows(expiring, other));
+        script.fault()
+    };
+    assert_eq!(fault_of(10, |expiring, other| vec![expiring, other]), None);
+    assert_eq!(fault_of(10, |_, other| vec![other]), Some(ViolationKind::Lost));
+    assert_eq!(fault_of(600, |_, other| vec![other]), None);
+    assert_eq!(fault_of(2_000_000, |expiring, other| vec![expiring, other]), None);
+    assert_eq!(fault_of(7_000_000, |_, _| vec![]), None);
+    assert_eq!(fault_of(7_000_000, |_, other| vec![other]), Some(ViolationKind::Resurrected));
+}
+
+#[test]
 fn a_delete_takes_only_what_its_reader_was_shown() {
     let mut script = Script::new(Policy::Siblings);
     let seen = script.put(None);

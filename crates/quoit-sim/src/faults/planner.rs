@@ -223,13 +223,16 @@ impl Planner<'_> {
     /// Plans one or two losses of data on one machine: of files of its log, or by restoring an older
     /// copy. They come when clients have already deleted keys, and nodes have reaped tombstones.
     pub(super) fn add_losses(&mut self, family: Option<Family>, until_us: u64) {
-        if !matches!(family, Some(Family::LostFiles | Family::OlderData)) {
+        let loses = [Family::LostFiles, Family::OlderData, Family::LostFilesAndMembers];
+        if !family.is_some_and(|family| loses.contains(&family)) {
             return;
         }
         self.rotten = Some(self.machine());
         let mut at_us = self.random.within(until_us / 4..until_us);
         for _ in 0..self.random.within(1..3) {
-            if family == Some(Family::LostFiles) {
+            if family == Some(Family::LostFilesAndMembers) {
+                self.add_file_loss(at_us);
+            } else if family == Some(Family::LostFiles) {
                 let (place, start_us) = self.add_file_loss(at_us);
                 match self.random.below(10) {
                     0..4 => {}

@@ -19,6 +19,8 @@ const WIPED_OFF_US: Range<u64> = 10_000..2_000_000;
 const WIPED_ON_US: Range<u64> = 2_000_000..8_000_000;
 /// Longest time for which answers to a member are held back while its positions come back.
 const RETURN_PATIENCE: Duration = Duration::from_secs(4);
+/// Pause between two checks whether a machine has lost files.
+const LOSS_LOOK: Duration = Duration::from_millis(4);
 /// Pause between two checks whether a leaving node has handed over everything.
 const EXIT_LOOK: Duration = Duration::from_millis(4);
 
@@ -77,6 +79,39 @@ impl Operator {
         let in_time = tokio::time::timeout(RETURN_PATIENCE, has_moved).await;
         self.note(if in_time.is_ok() { "positions are back" } else { "positions come back" });
         self.run_context.orders.give(Order::Cut { from, to: of, is_cut: false });
+    }
+
+    /// Waits until a machine has lost files while it was off, beyond those of `known_count` losses, and
+    /// returns the machine; `None` when the clients are done.
+    pub(super) async fn until_loss(
+        &self,
+        known_count: &mut usize,
+        are_clients_working: impl Fn() -> bool,
+    ) -> Option<usize> {
+        while are_clients_working() {
+            let count = self.run_context.history.lock().hardships.files_lost_us.len();
+            if count > *known_count {
+                *known_count = count;
+                let machines = &self.run_context.machines;
+                let is_off = |place: &&usize| machines[**place].running_store().is_none();
+                return self.members.iter().find(is_off).copied();
+            }
+            sleep(LOSS_LOOK).await;
+        }
+        None
+    }
+
+    /// Draws a change that takes positions from a member which has lost files; `None` in some cases.
+    pub(super) fn draw_without(&mut self, lossy: usize) -> Option<MemberChange> {
+        let capacity = CAPACITY_DEFAULT / 4;
+        let mut possible = vec![None, Some(MemberChange::Capacity { of: lossy, capacity })];
+        if self.members.len() > PRIMARY_COUNT {
+            possible.push(Some(MemberChange::Leave { old: lossy }));
+        }
+        if let Some(new) = self.spare() {
+            possible.extend([Some(MemberChange::Replace { old: lossy, new }); 2]);
+        }
+        *self.random.pick(&possible)
     }
 
     /// Waits until no partition moves, as the nodes on some machines in service know it.

@@ -60,6 +60,8 @@ pub struct Operator {
     marks_members: bool,
     /// True if positions in layouts go away from a member and come back at once.
     has_returns: bool,
+    /// True if the operator changes the members when a machine has lost files, before its node starts again.
+    follows_losses: bool,
     /// The member that is cut off. It is not asked.
     away: Option<usize>,
 }
@@ -79,6 +81,7 @@ impl Operator {
             family,
             Some(
                 Family::RotAndMembers
+                    | Family::LostFilesAndMembers
                     | Family::WithoutExchanges
                     | Family::Members
                     | Family::WipedDirectories
@@ -93,6 +96,7 @@ impl Operator {
             leavers_die,
             has_wipes: family == Some(Family::WipedDirectories),
             marks_members: family == Some(Family::MarkedDown),
+            follows_losses: family == Some(Family::LostFilesAndMembers),
             has_returns: family == Some(Family::Members)
                 && Random::new(seed, "returns", 0).percent(RETURNS_PERCENT),
             away: None,
@@ -102,10 +106,16 @@ impl Operator {
     /// Makes some changes, each of which begins while `are_clients_working` returns true. Then waits
     /// until the cluster has settled and all nodes that are not members have stopped.
     pub async fn run(mut self, are_clients_working: impl Fn() -> bool) {
-        let mut is_settled = true;
+        let (mut is_settled, mut known_loss_count) = (true, 0);
         for _ in 0..self.random.within(1..5) {
             let pause_us = self.random.below(PAUSE_US_MAX);
-            sleep(Duration::from_micros(pause_us)).await;
+            let lossy = match self.follows_losses {
+                true => self.until_loss(&mut known_loss_count, &are_clients_working).await,
+                false => {
+                    sleep(Duration::from_micros(pause_us)).await;
+                    None
+                }
+            };
             if !are_clients_working() {
                 break;
             }
@@ -114,7 +124,8 @@ impl Operator {
             } else if self.has_returns && self.members.len() > PRIMARY_COUNT {
                 self.take_away_and_return().await;
             } else {
-                let change = self.draw(is_settled);
+                let change = lossy.and_then(|lossy| self.draw_without(lossy));
+                let change = change.unwrap_or_else(|| self.draw(is_settled));
                 self.make(change).await;
             }
             is_settled = self.random.percent(70);
@@ -144,13 +155,18 @@ impl Operator {
         }
     }
 
+    /// Returns a machine that can be taken into service.
+    fn spare(&self) -> Option<usize> {
+        let spare = self.run_context.machines.iter().find(|machine| {
+            machine.machine_use() == MachineUse::Spare && self.run_context.has(machine)
+        });
+        spare.map(|machine| machine.index)
+    }
+
     /// Draws one of the possible changes.
     fn draw(&mut self, is_settled: bool) -> MemberChange {
         let machines = Arc::clone(&self.run_context.machines);
-        let spare = machines.iter().find(|machine| {
-            machine.machine_use() == MachineUse::Spare && self.run_context.has(machine)
-        });
-        let new = spare.map(|machine| machine.index);
+        let new = self.spare();
         let members: Vec<usize> = self.members.iter().copied().collect();
         let old = *self.random.pick(&members);
         if let Some(new) = new

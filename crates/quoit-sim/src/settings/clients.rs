@@ -18,6 +18,7 @@ impl Settings {
                     Some(
                         Family::Members
                         | Family::RotAndMembers
+                        | Family::LostFilesAndMembers
                         | Family::WipedDirectories
                         | Family::MarkedDown,
                     ) => {
@@ -68,6 +69,7 @@ impl Settings {
                     | Family::Permissions
                     | Family::Expiring
                     | Family::LostFiles
+                    | Family::LostFilesAndMembers
                     | Family::OlderData
                     | Family::Lull
                     | Family::MarkedDown

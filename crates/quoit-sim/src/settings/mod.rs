@@ -79,6 +79,7 @@ impl Settings {
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(
                 Family::RotAndMembers
+                | Family::LostFilesAndMembers
                 | Family::LeaverDies
                 | Family::Members
                 | Family::WipedDirectories
@@ -109,6 +110,7 @@ impl Settings {
             self.family,
             Some(
                 Family::RotAndMembers
+                    | Family::LostFilesAndMembers
                     | Family::LeaverDies
                     | Family::Members
                     | Family::WipedDirectories

@@ -2,10 +2,14 @@
 
 use super::Settings;
 use crate::engine::{EngineKind, EngineSizes};
+use crate::execution::StepPauses;
 use crate::family::Family;
+use crate::policy::Policy;
 use crate::random::Random;
+use crate::workload::LIVES_SECS;
 use quoit_cluster::Limits as InternodeLimits;
 use quoit_core::{DeleteMode, PageRecordsMax};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -46,7 +50,12 @@ impl Settings {
     pub(crate) fn engine_kind(&self, seed: u64) -> EngineKind {
         let is_innostore = match self.family {
             // Tests of real processes cover flipped bits and lost files of `innostore`.
-            Some(Family::Former | Family::LostFiles | Family::RotAndMembers) => false,
+            Some(
+                Family::Former
+                | Family::LostFiles
+                | Family::RotAndMembers
+                | Family::LostFilesAndMembers,
+            ) => false,
             Some(Family::Innostore) => true,
             _ => !self.rots(seed) && Random::new(seed, "engine", 0).percent(INNOSTORE_PERCENT),
         };
@@ -65,16 +74,34 @@ impl Settings {
         }
     }
 
-    /// True if snapshots and merges of the engines pause now and then, and requests run in between.
-    pub(crate) fn work_pauses(&self) -> bool {
-        self.family == Some(Family::Blackouts)
+    /// Pauses of the background work of engines. Where the engines have index entries, a request may have to
+    /// sync the log itself, and would wait for a sync that pauses.
+    pub(crate) fn step_pauses(&self, seed: u64) -> StepPauses {
+        match self.family {
+            Some(Family::Blackouts) if self.has_entries(seed) => StepPauses::LongSteps,
+            Some(Family::Blackouts) => StepPauses::LongStepsAndSyncs,
+            _ => StepPauses::Never,
+        }
     }
 
     /// True if some writes make index entries. Entries are brought up to date before each snapshot, and for
-    /// that the log is synced.
+    /// that the log is synced. Entries of values that expire could be there or not.
     pub(crate) fn has_entries(&self, seed: u64) -> bool {
         let is_without = || Random::new(seed, "entries", 0).percent(NO_ENTRIES_PERCENT);
-        self.family != Some(Family::Blackouts) || !is_without()
+        match self.family {
+            Some(Family::Blackouts) => !is_without(),
+            _ => self.ttls(seed).is_empty(),
+        }
+    }
+
+    /// Seconds after which values of the seed's bucket types expire, for the types with such a property: none
+    /// or all.
+    pub(crate) fn ttls(&self, seed: u64) -> BTreeMap<Policy, u64> {
+        let mut random = Random::new(seed, "ttl", 0);
+        if !self.has_expiring() || !random.percent(TTL_PERCENT) {
+            return BTreeMap::new();
+        }
+        Policy::TYPED.into_iter().map(|policy| (policy, random.within(LIVES_SECS))).collect()
     }
 
     /// True if a loss of power may take only a part of the last write of a file.
@@ -88,7 +115,11 @@ impl Settings {
         let mut random = Random::new(seed, "transfers", 0);
         let is_slow = random.percent(match self.family {
             Some(
-                Family::Members | Family::ReplicaCounts | Family::Lull | Family::WithoutExchanges,
+                Family::Members
+                | Family::LostFilesAndMembers
+                | Family::ReplicaCounts
+                | Family::Lull
+                | Family::WithoutExchanges,
             ) => SLOW_TRANSFERS_OF_MEMBERS_PERCENT,
             _ => SLOW_TRANSFERS_PERCENT,
         });
@@ -129,13 +160,17 @@ impl Settings {
             Some(Family::WithoutExchanges) => 100,
             // Only anti-entropy repairs a copy that has gone back in time without its node's notice.
             Some(Family::OlderData) => 0,
-            Some(Family::Members | Family::LostFiles) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
+            Some(Family::Members | Family::LostFiles | Family::LostFilesAndMembers) => {
+                NO_EXCHANGES_OF_MEMBERS_PERCENT
+            }
             _ => NO_EXCHANGES_PERCENT,
         };
         !Random::new(seed, "exchanges", 0).percent(without_percent)
     }
 }
 
+/// Percentage of runs of the family `expiring` whose bucket types have a `ttl`.
+const TTL_PERCENT: u64 = 50;
 /// Percentage of runs of the family `blackouts` without index entries.
 const NO_ENTRIES_PERCENT: u64 = 40;
 /// Percentage of runs whose nodes have the engine `innostore` instead of Bitcask.

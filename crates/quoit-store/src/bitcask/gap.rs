@@ -249,7 +249,11 @@ fn in_order(
     }
     // If an unlinked piece is the output of a merge, its records are copies whose originals still exist,
     // because a durable merge would have a key file. So unlinked pieces matter only after the durable part.
-    let durable = pieces.get(durable_end(&pieces).0).map_or(0, |piece| piece.first_sequence);
+    let durable = match durable_end(&pieces) {
+        // Nothing is known to be durable, not even what was written before the first piece.
+        (_, 0) => 0,
+        (place, _) => pieces.get(place).map_or(0, |piece| piece.first_sequence),
+    };
     let durable = durable.max(meta.opened_sequence.saturating_sub(1));
     pieces.extend(unlinked.into_iter().filter(|piece| piece.first_sequence > durable));
     pieces.sort_by_key(|piece| piece.first_sequence);

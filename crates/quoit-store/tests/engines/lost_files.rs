@@ -203,6 +203,26 @@ fn writes_behind_one_that_no_sync_had_covered_go_with_it() {
 }
 
 #[test]
+fn a_segment_that_lost_its_header_and_its_successor_has_no_writes_behind_a_gap() {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    for number in 0..40 {
+        put(store.engine(), &format!("key{number}"), &[7; 100]);
+    }
+    store.kill();
+    let segments = store.segments();
+    assert!(segments.len() > 2, "{segments:?}");
+    let first = store.disk.bytes(&segments[0]).unwrap();
+    let gap = first.windows(100).position(|bytes| bytes == [7; 100]).unwrap();
+    store.disk.flip_bit(&segments[0], 0, 0);
+    store.disk.flip_bit(&segments[0], gap, 0);
+    store.disk.delete(&segments[1]);
+    let found = store.open().unwrap();
+    assert_eq!(found.loss, None, "nothing was durable");
+    let left = (0..40).filter(|number| value(store.engine(), &format!("key{number}")).is_some());
+    assert_eq!(left.count(), 0, "key0 was written before all of them, and is lost");
+}
+
+#[test]
 fn writes_behind_one_that_was_durable_and_is_damaged_stay_and_the_loss_is_told_once() {
     let mut store = with_a_gap(true);
     let found = store.open().unwrap();
