@@ -1,7 +1,6 @@
-//! Damaged records that this node heals by name: it reads each from all replicas, which replaces its own
-//! copy.
+//! Records that this node heals by name: damaged ones, and copies that have replaced damaged ones.
 //!
-//! Records are noted here for two reasons:
+//! They are noted here for two reasons:
 //!
 //! - This node could not read its copy for another node. The node that asked can't heal it: it gets no
 //!   version from here, so it does not know what to repair, and its own read of all replicas would fail as
@@ -13,9 +12,11 @@
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_model::hash::Partition;
 use quoit_store::engine::RecordAt;
 use quoit_store::error::StoreError;
-use std::collections::BTreeSet;
+use quoit_store::index::Tag;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
@@ -32,7 +33,7 @@ const REPLACED_COUNT_MAX: usize = 16_384;
 pub(crate) struct Healing {
     noted: Mutex<BTreeSet<Bytes>>,
     /// Records whose damaged copy a write has replaced.
-    replaced: Mutex<BTreeSet<Bytes>>,
+    replaced: Mutex<BTreeMap<Bytes, (Partition, Tag)>>,
     /// Number of names in `replaced`, so that a read of any other record costs one load while there are
     /// none.
     replaced_count: AtomicUsize,
@@ -60,39 +61,52 @@ impl Healing {
     }
 
     /// Takes the vote from a damaged copy that a write is about to replace, and notes the record for
-    /// healing. Returns false if there are too many such copies, so that this one must not be replaced.
-    pub(crate) fn begin_replacing(&self, name: &[u8]) -> bool {
-        let name = Bytes::copy_from_slice(name);
+    /// healing. Fails if there are too many such copies, so that this one must not be replaced.
+    pub(crate) fn begin_replacing(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        let name = Bytes::copy_from_slice(at.encoded);
         let mut replaced = self.replaced.lock();
-        if replaced.len() >= REPLACED_COUNT_MAX && !replaced.contains(&name) {
-            return false;
+        if replaced.len() >= REPLACED_COUNT_MAX && !replaced.contains_key(&name) {
+            return Err(without_vote(
+                "the record is damaged, and too many others wait to be healed",
+            ));
         }
-        replaced.insert(name.clone());
+        replaced.insert(name.clone(), (at.partition, Tag::of(at.identity)));
         self.replaced_count.store(replaced.len(), Ordering::Release);
         drop(replaced);
         self.note(name);
-        true
+        Ok(())
     }
 
     /// True if a write has replaced this node's damaged copy of a record, and not all other replicas were
     /// asked since.
     #[inline]
     pub(crate) fn is_replaced(&self, name: &[u8]) -> bool {
-        self.replaced_count.load(Ordering::Acquire) != 0 && self.replaced.lock().contains(name)
+        self.replaced_count.load(Ordering::Acquire) != 0 && self.replaced.lock().contains_key(name)
     }
 
     /// Fails for a copy that [`Healing::is_replaced`] describes, as its damage did.
+    #[inline]
     pub(crate) fn check_vote(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        if !self.is_replaced(at.encoded) {
-            return Ok(());
+        match self.is_replaced(at.encoded) {
+            false => Ok(()),
+            true => Err(without_vote(
+                "a write replaced the damaged record, and not all other replicas were asked yet",
+            )),
         }
-        Err(StoreError::Corrupt {
-            path: "this node's copy".to_owned(),
-            offset: 0,
-            reason:
-                "a write replaced the damaged record, and not all other replicas were asked yet"
-                    .to_owned(),
-        })
+    }
+
+    /// Reads this node's copy by `read` if the copy has a vote before and afterwards: a write may replace
+    /// the damaged copy in the meantime.
+    #[inline]
+    pub(crate) fn with_vote<T>(
+        &self,
+        at: &RecordAt<'_>,
+        read: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.check_vote(at)?;
+        let found = read()?;
+        self.check_vote(at)?;
+        Ok(found)
     }
 
     /// Gives a copy its vote back: it includes what all other replicas have.
@@ -102,9 +116,29 @@ impl Healing {
         self.replaced_count.store(replaced.len(), Ordering::Release);
     }
 
-    /// Notes again the copies without a vote whose replicas could not all be asked.
-    pub(crate) fn retry_replaced(&self) {
-        let names: Vec<_> = self.replaced.lock().iter().take(NOTED_COUNT_MAX).cloned().collect();
-        names.into_iter().for_each(|name| self.note(name));
+    /// The copies without a vote, by partition, with their names and tags.
+    pub(crate) fn all_replaced(&self) -> BTreeMap<Partition, Vec<(Bytes, Tag)>> {
+        let mut by_partition: BTreeMap<Partition, Vec<(Bytes, Tag)>> = BTreeMap::new();
+        for (name, (partition, tag)) in self.replaced.lock().iter() {
+            by_partition.entry(*partition).or_default().push((name.clone(), *tag));
+        }
+        by_partition
+    }
+
+    /// The copies of a partition that have no vote, with their names and tags.
+    pub(crate) fn replaced_in(&self, partition: Partition) -> Vec<(Bytes, Tag)> {
+        let replaced = self.replaced.lock();
+        let inside = replaced.iter().filter(|(_, (other, _))| *other == partition);
+        inside.map(|(name, (_, tag))| (name.clone(), *tag)).collect()
+    }
+}
+
+/// The error of a copy that must not be counted.
+#[cold]
+fn without_vote(reason: &str) -> StoreError {
+    StoreError::Corrupt {
+        path: "this node's copy".to_owned(),
+        offset: 0,
+        reason: reason.to_owned(),
     }
 }

@@ -210,6 +210,8 @@ impl Coordinator {
             GrantDecision::Granted => {}
         }
         self.merge_shown(at, *rule, *n_val, copies)?;
+        // The condition is checked on this node's copy. Nothing is written yet, so another node can try.
+        self.replica.healing.check_vote(at)?;
         Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::HeldByOther })
     }
 

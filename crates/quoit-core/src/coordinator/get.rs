@@ -234,7 +234,7 @@ impl Coordinator {
         let is_stream = wait_if_blocked(self.local.settings.blocking, |access| {
             Ok(self.local.records.is_stream(&read.at, access)?)
         })?;
-        if !is_stream {
+        if !is_stream || self.replica.healing.is_replaced(read.at.encoded) {
             return Ok(LargeComparison::None);
         }
         let topology = self.local.topology();

@@ -34,7 +34,7 @@ impl AntiEntropy {
                 self.healing.met.notify_one();
             }
             if looks % RETRY_LOOKS == 0 {
-                self.healing.retry_replaced();
+                self.heal_all_replaced().await;
                 self.counted.retain(&mut waiting);
                 damaged.append(&mut waiting);
             }

@@ -1,12 +1,15 @@
-//! Heals the damaged records that are noted by their names ([`crate::healing`]): a read of all replicas heals
-//! them.
+//! Heals the records that are noted by their names ([`crate::healing`]): damaged ones by a read of all
+//! replicas, and copies that have replaced damaged ones by what other replicas have under their tags.
 
 use super::AntiEntropy;
+use super::heal_tags::UnhealedRecords;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
 use bytes::Bytes;
+use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
+use quoit_store::index::Tag;
 use std::sync::Arc;
 
 impl AntiEntropy {
@@ -25,6 +28,13 @@ impl AntiEntropy {
 
     async fn heal_noted(self: &Arc<Self>, encoded: &Bytes) {
         let Ok(key) = KeyRef::decode(encoded) else { return };
+        if self.healing.is_replaced(encoded) {
+            let state = self.local.state();
+            let Ok(props) = object_props(&state, key.bucket) else { return };
+            let at = record_at(&state, props, key, encoded);
+            self.heal_replaced(at.partition, vec![(encoded.clone(), Tag::of(at.identity))]).await;
+            return;
+        }
         let all = ReadOptions {
             r: Some(Quorum::All),
             sloppy_quorum: Some(false),
@@ -36,12 +46,30 @@ impl AntiEntropy {
             // must not fill the log.
             Err(fault) => tracing::debug!(%fault, "a damaged record could not be healed"),
         }
-        let state = self.local.control.read();
-        let is_voter = object_props(&state, key.bucket).is_ok_and(|props| {
-            self.replica.is_one_of_several(&record_at(&state, props, key, encoded))
-        });
-        if !is_voter {
-            self.healing.end_replacing(encoded);
+    }
+
+    /// Gives all copies that have replaced damaged ones their votes back, as far as their other replicas
+    /// answer.
+    pub(super) async fn heal_all_replaced(self: &Arc<Self>) {
+        for (partition, copies) in self.healing.all_replaced() {
+            self.heal_replaced(partition, copies).await;
         }
+    }
+
+    /// Merges into copies that have replaced damaged ones what their other replicas have, and gives them
+    /// their votes back. Returns true if no such copy of these is left without a vote.
+    pub(crate) async fn heal_replaced(
+        self: &Arc<Self>,
+        partition: Partition,
+        copies: Vec<(Bytes, Tag)>,
+    ) -> bool {
+        let sources = self.healing_sources(partition);
+        let tags = copies.iter().map(|(_, tag)| *tag).collect();
+        let UnhealedRecords { tags: left, waiting, .. } =
+            self.heal_tags(partition, tags, &sources).await;
+        // All other replicas have answered that they have nothing under the other tags.
+        let known = copies.iter().filter(|(_, tag)| left.contains(tag) && !waiting.contains(tag));
+        known.for_each(|(name, _)| self.healing.end_replacing(name));
+        waiting.is_empty()
     }
 }

@@ -21,7 +21,7 @@ use crate::stats::Counter;
 use crate::stored::decode;
 use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::{NodeId, Peer};
+use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::index::Tag;
@@ -39,25 +39,35 @@ pub(crate) struct HealingSources {
     pub(crate) asked: Vec<NodeId>,
     /// Primaries that have lost records themselves and are not asked yet. A record of which one of them is a
     /// primary waits until that node has recovered.
-    pub(crate) lossy: BTreeSet<NodeId>,
+    lossy: BTreeSet<NodeId>,
 }
 
 /// Damaged records that could not be replaced.
+#[derive(Default)]
 pub(crate) struct UnhealedRecords {
     /// Tags of the records: the highest bits of their identities.
     pub(crate) tags: BTreeSet<Tag>,
-    /// True if all nodes answered, so that they have nothing under these tags.
-    pub(crate) all_answered: bool,
+    /// Those of the tags under which a node that did not answer may have a record. No node has anything
+    /// under the others.
+    pub(crate) waiting: BTreeSet<Tag>,
 }
 
 /// Other replicas' copies of damaged records.
 struct FetchedCopies {
-    /// Number of tags that were asked for.
-    tag_count: usize,
-    /// Under each name, the merge of the copies.
-    copies: BTreeMap<Bytes, Replicated>,
-    /// Nodes that did not answer for all of the tags.
+    /// The tags that were asked for.
+    tags: BTreeSet<Tag>,
+    /// The copies with their names, those of one node after another.
+    copies: Vec<(Bytes, Replicated)>,
+    /// Nodes that did not answer.
     silent: BTreeSet<NodeId>,
+}
+
+/// Records that were replaced, and records that were fetched in vain.
+#[derive(Default)]
+struct ReplacedRecords {
+    healed: BTreeSet<Tag>,
+    /// Tags of records of which a primary did not answer.
+    waiting: BTreeSet<Tag>,
 }
 
 impl AntiEntropy {
@@ -74,17 +84,15 @@ impl AntiEntropy {
         let mut waiting = Vec::new();
         for (partition, tags) in by_partition {
             let sources = self.healing_sources(partition);
-            let UnhealedRecords { tags: left, all_answered } =
-                self.heal_tags(partition, tags.clone(), &sources).await;
-            healed.extend(tags.difference(&left).map(|tag| (partition, *tag)));
-            if left.is_empty() {
-                continue;
+            let unhealed = self.heal_tags(partition, tags.clone(), &sources).await;
+            healed.extend(tags.difference(&unhealed.tags).map(|tag| (partition, *tag)));
+            waiting.extend(unhealed.waiting.iter().map(|tag| (partition, *tag)));
+            let unknown: BTreeSet<_> =
+                unhealed.tags.difference(&unhealed.waiting).copied().collect();
+            if !unknown.is_empty() {
+                let pages = self.heal_pages(partition, unknown, &sources).await;
+                healed.extend(pages.into_iter().map(|tag| (partition, tag)));
             }
-            if !all_answered {
-                waiting.extend(left.iter().map(|tag| (partition, *tag)));
-            }
-            let pages = self.heal_pages(partition, left, &sources).await;
-            healed.extend(pages.into_iter().map(|tag| (partition, tag)));
         }
         let (healed_count, waiting_count) = (self.counted.remove(&healed), waiting.len());
         self.local.stats.add(Counter::HealedRecords, healed_count as u64);
@@ -105,20 +113,35 @@ impl AntiEntropy {
     ///
     /// This node's own copy need not be complete: filling it may take long, and until then each read of a
     /// damaged record fails.
-    fn healing_sources(&self, partition: Partition) -> HealingSources {
+    pub(super) fn healing_sources(&self, partition: Partition) -> HealingSources {
         let state = self.local.state();
-        let (_, n_val_max) = n_vals(&state);
-        let others = primaries(&state, partition, n_val_max).into_iter();
-        let others = others.filter(|node| *node != state.node_id());
-        let is_whole = |node: &NodeId| !state.layouts().is_incomplete(partition, *node);
-        let (whole, rest): (Vec<_>, Vec<_>) = others.partition(is_whole);
+        let (whole, rest) = self.other_primaries(&state, partition);
         if whole.is_empty() {
             return HealingSources { asked: rest, lossy: BTreeSet::new() };
         }
-        // A copy that is new in a layout has no vote in reads yet, and writes do not rely on it alone.
-        let lost: BTreeSet<_> = state.layouts().lost_copies().collect();
-        let lossy = rest.into_iter().filter(|node| lost.contains(&(partition, *node))).collect();
+        let lossy = rest.into_iter().filter(|node| has_lost(&state, partition, *node)).collect();
         HealingSources { asked: whole, lossy }
+    }
+
+    /// As [`AntiEntropy::healing_sources`], for records that a walk can't hand over. A copy that has lost
+    /// records is asked like a complete one: it may be filled by this very walk.
+    pub(crate) fn walk_sources(&self, partition: Partition) -> HealingSources {
+        let state = self.local.state();
+        let (mut asked, rest) = self.other_primaries(&state, partition);
+        asked.extend(rest.into_iter().filter(|node| has_lost(&state, partition, *node)));
+        HealingSources { asked, lossy: BTreeSet::new() }
+    }
+
+    /// The other primaries of a partition that are members: those with complete copies, and the rest. A
+    /// copy that is new in a layout is incomplete, has no vote in reads yet, and no write relies on it
+    /// alone.
+    fn other_primaries(&self, state: &State, partition: Partition) -> (Vec<NodeId>, Vec<NodeId>) {
+        let (_, n_val_max) = n_vals(state);
+        let mut others = primaries(state, partition, n_val_max);
+        others.remove(&state.node_id());
+        // A live layout may still name a node that an operator removed by force.
+        others.retain(|node| state.members().get(*node).is_some());
+        others.into_iter().partition(|node| !state.layouts().is_incomplete(partition, *node))
     }
 
     /// Replaces the records of some tags by the merge of what all sources have.
@@ -128,26 +151,45 @@ impl AntiEntropy {
         tags: BTreeSet<Tag>,
         sources: &HealingSources,
     ) -> UnhealedRecords {
+        let mut unhealed = UnhealedRecords::default();
+        if self.lacks_primary_of_all(partition, sources) && !planted!(HealsFromFirst) {
+            // Nothing could be healed, so nothing is fetched.
+            return UnhealedRecords { waiting: tags.clone(), tags };
+        }
         let tags: Vec<Tag> = tags.into_iter().collect();
-        let mut unhealed = UnhealedRecords { tags: BTreeSet::new(), all_answered: true };
         let mut left = tags.as_slice();
         while !left.is_empty() {
-            let FetchedCopies { tag_count, copies, silent } =
+            let FetchedCopies { tags: step, copies, silent } =
                 self.fetch_copies(partition, left, sources).await;
-            let (step, rest) = left.split_at_checked(tag_count).unwrap_or((left, &[]));
-            left = rest;
-            unhealed.all_answered &= silent.is_empty();
-            let healed = match self.replace_damaged(partition, copies, silent).await {
-                Ok(healed) => healed,
+            left = left.get(step.len()..).unwrap_or_default();
+            let is_silent = !silent.is_empty();
+            match self.replace_damaged(partition, step.clone(), copies, silent).await {
+                Ok(ReplacedRecords { healed, waiting }) => {
+                    let not_healed = step.difference(&healed).copied();
+                    unhealed.waiting.extend(waiting.iter().filter(|tag| step.contains(tag)));
+                    if is_silent {
+                        unhealed.waiting.extend(not_healed.clone());
+                    }
+                    unhealed.tags.extend(not_healed);
+                }
                 Err(fault) => {
                     tracing::warn!(%fault, "damaged records could not be replaced");
-                    unhealed.all_answered = false;
-                    BTreeSet::new()
+                    unhealed.waiting.extend(step.iter().copied());
+                    unhealed.tags.extend(step);
                 }
-            };
-            unhealed.tags.extend(step.iter().filter(|tag| !healed.contains(tag)));
+            }
         }
         unhealed
+    }
+
+    /// True if a node that can't be asked is a primary of all records of the partition, whatever the n_val
+    /// of their buckets.
+    fn lacks_primary_of_all(&self, partition: Partition, sources: &HealingSources) -> bool {
+        let state = self.local.state();
+        let primaries = primaries(&state, partition, n_vals(&state).0);
+        let is_away = |node: &&NodeId| self.local.reachable(**node).is_none();
+        let mut absent = sources.asked.iter().filter(is_away).chain(&sources.lossy);
+        absent.any(|node| primaries.contains(node))
     }
 
     /// Replaces the large sets and maps that damaged pages belong to. Pages are private to a node, so the
@@ -173,8 +215,9 @@ impl AntiEntropy {
         healed.flat_map(|(_, pages)| pages).collect()
     }
 
-    /// Fetches and merges what the sources have under the first of some tags, tombstones included. The
-    /// answer of the first source bounds how many tags that are, and so the memory.
+    /// Fetches what the sources have under the first of some tags, tombstones included. Each source is asked
+    /// once, and later ones only for the tags that the earlier ones have answered: the answers are in memory
+    /// together.
     async fn fetch_copies(
         self: &Arc<Self>,
         partition: Partition,
@@ -182,41 +225,28 @@ impl AntiEntropy {
         sources: &HealingSources,
     ) -> FetchedCopies {
         let mut step = tags.get(..TAG_COUNT).unwrap_or(tags);
-        let mut copies = BTreeMap::new();
+        let mut copies = Vec::new();
         let mut silent = sources.lossy.clone();
-        let mut is_first = true;
         for node in &sources.asked {
             let Some(peer) = self.local.reachable(*node) else {
                 silent.insert(*node);
                 continue;
             };
-            let mut left = step;
-            while !left.is_empty() {
-                let answered = match self.pull_tags(&peer, partition, left).await {
-                    Ok((answered_count, records)) => {
-                        self.merge_fetched(&mut copies, records).map(|()| answered_count)
-                    }
-                    Err(fault) => Err(fault),
-                };
-                match answered {
-                    Ok(answered_count) if is_first => {
-                        step = step.get(..answered_count).unwrap_or(step);
-                        left = &[];
-                        is_first = false;
-                    }
-                    Ok(answered_count) => left = left.get(answered_count..).unwrap_or_default(),
-                    Err(fault) => {
-                        tracing::debug!(%fault, "a replica could not heal records");
-                        silent.insert(*node);
-                        break;
-                    }
+            match self.pull_tags(&peer, partition, step).await {
+                Ok((answered_count, records)) => {
+                    step = step.get(..answered_count).unwrap_or(step);
+                    copies.extend(records);
+                }
+                Err(fault) => {
+                    tracing::debug!(%fault, "a replica could not heal records");
+                    silent.insert(*node);
                 }
             }
             if planted!(HealsFromFirst) && !copies.is_empty() {
                 break;
             }
         }
-        FetchedCopies { tag_count: step.len(), copies, silent }
+        FetchedCopies { tags: step.iter().copied().collect(), copies, silent }
     }
 
     /// Fetches the records that another node has under the first of some tags. Returns the number of tags
@@ -245,20 +275,56 @@ impl AntiEntropy {
         Ok((tag_count, records))
     }
 
-    /// Merges records that a replica has sent with those of other replicas.
-    fn merge_fetched(
+    /// Merges fetched records of some tags, and replaces this node's damaged records by those whose other
+    /// primaries have all answered.
+    async fn replace_damaged(
+        self: &Arc<Self>,
+        partition: Partition,
+        tags: BTreeSet<Tag>,
+        copies: Vec<(Bytes, Replicated)>,
+        silent: BTreeSet<NodeId>,
+    ) -> Result<ReplacedRecords, RequestError> {
+        let anti_entropy = Arc::clone(self);
+        let replace = move || {
+            let state = anti_entropy.local.state();
+            let mut replaced = ReplacedRecords::default();
+            for (name, copy) in anti_entropy.merged(copies)? {
+                let Ok(place) = PlacedKey::new(&name, partition) else { continue };
+                let tag = Tag::of(place.at().identity);
+                if !tags.contains(&tag) {
+                    continue;
+                }
+                let n_val = n_val_of(&state, &name).unwrap_or_else(|| n_vals(&state).1);
+                let all_answered = silent.is_disjoint(&primaries(&state, partition, n_val));
+                if all_answered || planted!(HealsFromFirst) {
+                    anti_entropy.replica.replace_damaged(&place.at(), &copy)?;
+                    replaced.healed.insert(tag);
+                } else {
+                    replaced.waiting.insert(tag);
+                }
+            }
+            replaced.healed.retain(|tag| !replaced.waiting.contains(tag));
+            Ok(replaced)
+        };
+        self.local.settings.blocking.at_low_priority(replace).await
+    }
+
+    /// Merges the copies that several nodes have of each record.
+    fn merged(
         &self,
-        copies: &mut BTreeMap<Bytes, Replicated>,
-        records: Vec<(Bytes, Replicated)>,
-    ) -> Result<(), ExchangeError> {
-        for (name, theirs) in records {
-            match copies.entry(name) {
+        copies: Vec<(Bytes, Replicated)>,
+    ) -> Result<BTreeMap<Bytes, Replicated>, RequestError> {
+        let mut by_name = BTreeMap::new();
+        for (name, theirs) in copies {
+            match by_name.entry(name) {
                 Entry::Vacant(entry) => {
                     entry.insert(theirs);
                 }
-                Entry::Occupied(entry) if entry.get().meta.digest == theirs.meta.digest => {}
                 Entry::Occupied(mut entry) => {
-                    let ours = entry.get();
+                    let ours: &Replicated = entry.get();
+                    if ours.meta.digest == theirs.meta.digest {
+                        continue;
+                    }
                     let (former, other) = (decode(&ours.object)?, decode(&theirs.object)?);
                     let merged = self.replica.merged(&former, &other, theirs.rule);
                     let n_val_class = theirs.meta.n_val_class;
@@ -266,34 +332,11 @@ impl AntiEntropy {
                 }
             }
         }
-        Ok(())
+        Ok(by_name)
     }
+}
 
-    /// Replaces this node's damaged records by fetched ones whose other primaries have all answered.
-    /// Returns the tags of these.
-    async fn replace_damaged(
-        self: &Arc<Self>,
-        partition: Partition,
-        copies: BTreeMap<Bytes, Replicated>,
-        silent: BTreeSet<NodeId>,
-    ) -> Result<BTreeSet<Tag>, RequestError> {
-        let anti_entropy = Arc::clone(self);
-        let replace = move || {
-            let state = anti_entropy.local.state();
-            let mut healed = BTreeSet::new();
-            for (name, copy) in &copies {
-                let Ok(place) = PlacedKey::new(name, partition) else { continue };
-                let n_val = n_val_of(&state, name).unwrap_or_else(|| n_vals(&state).1);
-                if !silent.is_disjoint(&primaries(&state, partition, n_val))
-                    && !planted!(HealsFromFirst)
-                {
-                    continue;
-                }
-                anti_entropy.replica.replace_damaged(&place.at(), copy)?;
-                healed.insert(Tag::of(place.at().identity));
-            }
-            Ok(healed)
-        };
-        self.local.settings.blocking.at_low_priority(replace).await
-    }
+/// True if a node's copy of a partition has lost records and has not recovered them.
+fn has_lost(state: &State, partition: Partition, node: NodeId) -> bool {
+    state.layouts().lost_copies().any(|lost| lost == (partition, node))
 }

@@ -44,7 +44,7 @@ mod verify;
 mod walk;
 
 pub(crate) use differing::ComparedClasses;
-pub(crate) use heal_tags::{HealingSources, UnhealedRecords};
+pub(crate) use heal_tags::UnhealedRecords;
 pub(crate) use roots::CommonClasses;
 
 pub use other_cluster::{OtherClusterCopy, RangesAnswer, RangesQuestion};

@@ -10,7 +10,7 @@ use quoit_store::error::StoreError;
 
 impl Records {
     /// As [`Records::update_assembled`], for a record that an earlier call has found damaged. If it is still
-    /// damaged, `change` is called with `None`, and its result replaces the record with all its pages,
+    /// damaged, `replacing` is called, then `change` with `None`, and its result replaces the record with all its pages,
     /// including pages that no readable root lists. If another write has replaced it since, `change` gets
     /// that write's record: it may have been acknowledged. With [`IoMode::NoWait`] the answer is always
     /// `WouldBlock`.
@@ -18,6 +18,7 @@ impl Records {
         &self,
         at: &RecordAt<'_>,
         access: IoMode,
+        replacing: &dyn Fn() -> Result<(), StoreError>,
         change: &mut ChangeFn<'_>,
     ) -> Result<Applied, StoreError> {
         if access == IoMode::NoWait {
@@ -32,7 +33,10 @@ impl Records {
                 Err(fault) => return Err(fault),
             };
             match is_damaged {
-                true => decide(transaction, at, change(None, &mut out), &out),
+                true => {
+                    replacing()?;
+                    decide(transaction, at, change(None, &mut out), &out)
+                }
                 false => change_together(transaction, at, access, change, &mut out),
             }
         })?;

@@ -43,6 +43,8 @@ pub(crate) struct MergeSteps<'a> {
     pub(crate) timed: &'a dyn Fn(u64, Option<Datatype>),
     /// Called before a damaged record is replaced.
     pub(crate) forget: &'a dyn Fn() -> Result<(), StoreError>,
+    /// Called in the transaction that replaces the record if it is still damaged.
+    pub(crate) replacing: &'a dyn Fn() -> Result<(), StoreError>,
     /// True if an earlier call has found the record damaged.
     pub(crate) may_be_damaged: bool,
 }
@@ -84,7 +86,7 @@ impl Records {
         access: IoMode,
         steps: &MergeSteps<'_>,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
-        let MergeSteps { admitted, merged, forget, .. } = steps;
+        let MergeSteps { admitted, merged, forget, replacing, .. } = steps;
         // Most objects replace the stored one, and the front of the stored record is enough to see that.
         // The last step replaces a damaged record.
         let mut may_be_damaged = steps.may_be_damaged;
@@ -109,7 +111,7 @@ impl Records {
             let updated = match before {
                 None => forget()
                     .and_then(|()| {
-                        self.replace_damaged(at, access, &mut |stored, out| {
+                        self.replace_damaged(at, access, replacing, &mut |stored, out| {
                             change(stored, out, None)
                         })
                     })

@@ -25,12 +25,13 @@ use crate::healing::Healing;
 use crate::local_node::LocalNode;
 use crate::placement::{PlacedKey, n_val_of};
 use crate::reap_records::ReapRecords;
-use crate::records::{ArrivalDecision, MergeSteps, Records, merge};
+use crate::records::{ArrivalDecision, MergeSteps, PartCopy, Records, merge};
 use crate::stored::wait_if_blocked;
 use crate::suspects::StraySuspects;
 use crate::tombstones::NotedTombstones;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_model::data_type::{FieldName, WantedPart};
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_planted::planted;
@@ -54,7 +55,7 @@ fn fetch(
     at: &RecordAt<'_>,
     whole: bool,
     access: IoMode,
-) -> Result<Option<Copy>, RequestError> {
+) -> Result<Option<Copy>, StoreError> {
     if !whole {
         let head = records.head(at)?;
         return Ok(Some(head.map_or(Copy::Missing, |meta| Copy::Found(meta.digest, None))));
@@ -101,8 +102,8 @@ impl Replica {
         whole: bool,
         access: IoMode,
     ) -> Result<Option<Copy>, RequestError> {
-        self.healing.check_vote(at)?;
-        fetch(&self.local.records, at, whole, access)
+        let read = || fetch(&self.local.records, at, whole, access);
+        Ok(self.healing.with_vote(at, read)?)
     }
 
     /// Shows the local copy as [`Records::show`] does, if it has a vote.
@@ -113,8 +114,18 @@ impl Replica {
         access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<InPlaceRead, StoreError> {
-        self.healing.check_vote(at)?;
-        self.local.records.show(at, access, look)
+        self.healing.with_vote(at, || self.local.records.show(at, access, look))
+    }
+
+    /// Reads a part of the local copy as [`Records::part`] does, if the copy has a vote.
+    pub(crate) fn part(
+        &self,
+        at: &RecordAt<'_>,
+        path: &[FieldName],
+        wanted: WantedPart,
+        access: IoMode,
+    ) -> Result<Option<PartCopy>, StoreError> {
+        self.healing.with_vote(at, || self.local.records.part(at, path, wanted, access))
     }
 
     /// Reads the local copy on a thread that may wait for the disk, so that a slow disk delays neither
@@ -126,14 +137,22 @@ impl Replica {
     ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
         let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-        let vote = self.healing.check_vote(at);
+        let healing = Arc::clone(&self.healing);
         let read = move || {
-            vote?;
             let place = PlacedKey::new(&encoded, partition)?;
-            let copy = fetch(&records, &place.at(), whole, IoMode::Wait)?;
+            let at = place.at();
+            let copy = healing.with_vote(&at, || fetch(&records, &at, whole, IoMode::Wait))?;
             Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
         };
         blocking.on_pool(read)
+    }
+
+    /// Reads the local copy after a write that this node has made, whether the copy has a vote or not. Waits
+    /// for the disk if need be.
+    pub(crate) fn written_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
+        wait_if_blocked(self.local.settings.blocking, |access| {
+            Ok(fetch(&self.local.records, at, true, access)?)
+        })
     }
 
     /// Merges an object into the local copy. With `needs_ticket` the outcome carries a ticket even if the
@@ -170,12 +189,12 @@ impl Replica {
             false => self.admitted(at, incoming, access),
         };
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
-        let forget = || {
-            if own == CopyCondition::Readable && self.is_one_of_several(at) {
-                self.begin_replacing(at)?;
-            }
-            // Events of this store that were only in the damaged copy must not be made again.
-            self.local.dots.give_away(at.partition)
+        // Events of this store that were only in the damaged copy must not be made again.
+        let forget = || self.local.dots.give_away(at.partition);
+        let has_all = own == CopyCondition::MayBeDamaged || planted!(CountsReplacedCopies);
+        let replacing = || match has_all || !self.is_one_of_several(at) {
+            true => Ok(()),
+            false => self.healing.begin_replacing(at),
         };
         let steps = MergeSteps {
             admitted: &admitted,
@@ -183,6 +202,7 @@ impl Replica {
             now_us: &|| self.local.clock.monotonic_us(),
             timed: &|took_us, datatype| self.local.stats.record_merge(took_us, datatype),
             forget: &forget,
+            replacing: &replacing,
             may_be_damaged: own == CopyCondition::MayBeDamaged,
         };
         let taken = self.local.records.merge(at, incoming, needs_ticket, access, &steps)?;
@@ -206,20 +226,6 @@ impl Replica {
         let topology = self.local.topology_now();
         let n_val = n_val_of(&self.local.control.read(), at.encoded).unwrap_or(1);
         topology.is_own(at.partition, n_val) && topology.primaries(at.partition, n_val).len() > 1
-    }
-
-    /// Takes the vote from a damaged copy that a write is about to replace.
-    fn begin_replacing(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        if planted!(CountsReplacedCopies) || self.healing.begin_replacing(at.encoded) {
-            return Ok(());
-        }
-        Err(StoreError::Corrupt {
-            path: "this node's copy".to_owned(),
-            offset: 0,
-            reason:
-                "the record is damaged, and too many others wait for the answers of all replicas"
-                    .to_owned(),
-        })
     }
 
     fn is_expired(&self, meta: RecordMeta) -> bool {

@@ -133,6 +133,9 @@ impl Transfers {
         copy: NewCopy,
         peer: &Peer,
     ) -> Result<(), TransferError> {
+        if !self.heal_replaced(copy.partition).await {
+            return Err(TransferError::Damaged { partition: copy.partition });
+        }
         let report = self.delivery.begin(copy.partition, TransferKind::Ownership, Some(copy.to));
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
@@ -148,7 +151,11 @@ impl Transfers {
             self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next.filter(|_| !planted!(HandsOnePage));
         }
-        Ok(())
+        match self.replica.healing.replaced_in(copy.partition).is_empty() {
+            true => Ok(()),
+            // A write has replaced a damaged record during the walk.
+            false => Err(TransferError::Damaged { partition: copy.partition }),
+        }
     }
 
     /// Hands over the reap records of a partition. A copy without them is not complete: it could take a

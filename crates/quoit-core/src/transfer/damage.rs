@@ -1,16 +1,14 @@
 //! Heals the damaged records that a walk through a partition finds.
 //!
 //! A walk can't hand over a record that it can't read. So before a node reports that another node has all
-//! of a partition, it has the damaged records healed by other replicas. While one of those can't be
-//! asked, the node does not report.
+//! of a partition, it has the damaged records healed by other replicas, and also the copies that have
+//! replaced damaged ones ([`crate::healing`]). While one of those replicas can't be asked, the node does not
+//! report.
 
 use super::Transfers;
-use crate::exchange::{HealingSources, UnhealedRecords};
-use crate::placement::n_vals;
-use crate::placement::primaries;
+use crate::exchange::UnhealedRecords;
 use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Outcome of healing the damaged records of a stretch.
@@ -31,26 +29,27 @@ impl Transfers {
         partition: Partition,
         damaged: Vec<Tag>,
     ) -> HealOutcome {
-        let state = self.local.state();
-        let (_, n_val_max) = n_vals(&state);
-        let mut others = primaries(&state, partition, n_val_max);
-        others.remove(&state.node_id());
-        let sources =
-            HealingSources { asked: others.into_iter().collect(), lossy: BTreeSet::new() };
+        let sources = self.anti_entropy.walk_sources(partition);
         let damaged_count = damaged.len();
-        let unhealed =
-            self.anti_entropy.heal_tags(partition, damaged.into_iter().collect(), &sources).await;
-        let UnhealedRecords { tags, all_answered } = unhealed;
+        let damaged = damaged.into_iter().collect();
+        let UnhealedRecords { tags, waiting } =
+            self.anti_entropy.heal_tags(partition, damaged, &sources).await;
         tracing::warn!(
             partition = partition.0,
             damaged_count,
             unhealed_count = tags.len(),
             "a walk through a partition came upon damaged records"
         );
-        match (tags.is_empty(), all_answered) {
+        match (tags.is_empty(), waiting.is_empty()) {
             (true, _) => HealOutcome::Healed,
             (false, true) => HealOutcome::NoOtherCopy,
             (false, false) => HealOutcome::Unfinished,
         }
+    }
+    /// Completes the copies of a partition that have replaced damaged ones. The receiver would count them as
+    /// whole. Returns false if a replica could not be asked.
+    pub(super) async fn heal_replaced(self: &Arc<Self>, partition: Partition) -> bool {
+        let replaced = self.replica.healing.replaced_in(partition);
+        replaced.is_empty() || self.anti_entropy.heal_replaced(partition, replaced).await
     }
 }

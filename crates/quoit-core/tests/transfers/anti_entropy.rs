@@ -288,7 +288,6 @@ async fn a_damaged_record_counts_once_however_long_its_replicas_are_away() {
     cluster.rot(3);
     let is_met = |index: &usize| !cluster.is_readable(3, &name(*index));
     (0..COUNT).find(is_met).expect("one is damaged");
-    // The node meets the others of the partition when it looks for the owner of a page.
     cluster.pass(Duration::from_secs(15)).await;
     let damaged =
         |cluster: &TestCluster| cluster.store(3).stats().snapshot().total(Counter::DamagedRecords);

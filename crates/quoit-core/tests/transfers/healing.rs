@@ -2,6 +2,7 @@
 //! not miss it once the damage is healed.
 
 use crate::fixture::{TestCluster, id, key};
+use quoit_cluster::StagedChange;
 use quoit_core::{ExchangeSettings, ReadOptions, RequestError, StoreSettings};
 use quoit_model::props::{PropUpdates, Quorum};
 use serde_json::{Value, json};
@@ -83,6 +84,35 @@ async fn a_read_does_not_replace_a_damaged_copy_by_one_other_replica() {
     let found = cluster.store(1).get(key(&damaged), &one).await.unwrap();
     assert!(found.is_some(), "the third node has an earlier value");
     assert!(!cluster.is_readable(1, &damaged));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_with_a_lower_n_val_does_not_replace_a_damaged_copy() {
+    let (cluster, damaged) = with_damage_beside_an_old_copy().await;
+    let one = ReadOptions { n_val: Some(1), ..ReadOptions::default() };
+    // The damaged copy may be the only one that this read asks.
+    cluster.store(1).get(key(&damaged), &one).await.ok();
+    assert!(!cluster.is_readable(1, &damaged));
+}
+
+/// The layout before the removal still names the node.
+#[tokio::test(start_paused = true)]
+async fn damage_does_not_wait_for_a_node_that_was_removed_by_force() {
+    let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
+    let settings = StoreSettings { exchanges, ..StoreSettings::default() };
+    let mut cluster = TestCluster::joined_on_disks_with(4, settings).await;
+    cluster.put_many(1, COUNT).await;
+    cluster.until_moved(1, COUNT).await;
+    cluster.rot(1);
+    cluster.kill(4);
+    until_seen_dead(&cluster, 1, 4).await;
+    cluster.stage(StagedChange::ForceRemove { node: id(4) }).await;
+    cluster.commit(1).await;
+    let is_moving = || cluster.control(1).read().layouts().is_moving();
+    cluster.until("the former layout retires", || !is_moving()).await;
+    for index in 0..COUNT {
+        assert_eq!(cluster.get(1, &name(index)).await.unwrap(), format!("value {index}"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -92,16 +92,15 @@ impl Coordinator {
         question: &Question,
     ) -> Result<PartCopy, RequestError> {
         let wanted = question.wanted();
-        self.replica.healing.check_vote(at)?;
-        if let Some(copy) = self.local.records.part(at, &question.path, wanted, IoMode::NoWait)? {
+        if let Some(copy) = self.replica.part(at, &question.path, wanted, IoMode::NoWait)? {
             return Ok(copy);
         }
-        let records = Arc::clone(&self.local.records);
+        let replica = Arc::clone(&self.replica);
         let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let path = question.path.clone();
         let read = move || {
             let place = PlacedKey::new(&key, partition)?;
-            let copy = records.part(&place.at(), &path, wanted, IoMode::Wait)?;
+            let copy = replica.part(&place.at(), &path, wanted, IoMode::Wait)?;
             Ok(copy.unwrap_or(PartCopy::Missing))
         };
         self.local.settings.blocking.on_pool(read).await

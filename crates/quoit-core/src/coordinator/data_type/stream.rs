@@ -154,8 +154,8 @@ impl Coordinator {
         read: &ReadRequest<'_>,
     ) -> Result<OwnContent, RequestError> {
         let content = wait_if_blocked(self.local.settings.blocking, |access| {
-            self.replica.healing.check_vote(&read.at)?;
-            Ok(self.local.records.content(&read.at, access)?)
+            let content = || self.local.records.content(&read.at, access);
+            Ok(self.replica.healing.with_vote(&read.at, content)?)
         });
         let value = |own| OwnContent::Value(KnownAnswers::of_copy(topology, own));
         Ok(match content {

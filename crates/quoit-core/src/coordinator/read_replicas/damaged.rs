@@ -7,6 +7,7 @@
 //! until the background healing has asked all other replicas.
 
 use super::{ReadRun, ReadStop};
+use crate::placement::n_val_of;
 use crate::replica::Replicated;
 use crate::stats::Counter;
 use quoit_planted::planted;
@@ -44,10 +45,12 @@ impl ReadRun<'_> {
     /// True if all other replicas have answered, so that a damaged copy may be replaced by the merge of
     /// their answers.
     pub(super) fn have_others_answered(&self) -> bool {
-        let own = self.topology.own();
+        let (at, own) = (&self.read.at, self.topology.own());
+        // The request may have a lower n_val than the bucket, and then asks only some of its replicas.
+        let n_val = n_val_of(&self.coordinator.local.control.read(), at.encoded);
+        let n_val = n_val.map_or(self.read.need.n_val, |n_val| n_val.max(self.read.need.n_val));
         let has_answered = |node| self.answers.iter().any(|(answered, _)| *answered == node);
-        let mut replicas =
-            self.topology.read_primaries(self.read.at.partition, self.read.need.n_val);
+        let mut replicas = self.topology.read_primaries(at.partition, n_val);
         planted!(HealsFromQuorums) || replicas.all(|node| Some(node) == own || has_answered(node))
     }
 

@@ -356,7 +356,10 @@ impl<'a> ReadRun<'a> {
 
     /// Notes that this node's copy can't be read.
     fn own_failed(&mut self, own: NodeIndex, fault: &RequestError) {
-        tracing::error!(%fault, "reading the local copy failed");
+        match self.coordinator.replica.healing.is_replaced(self.read.at.encoded) {
+            true => tracing::debug!(%fault, "the local copy has no vote"),
+            false => tracing::error!(%fault, "reading the local copy failed"),
+        }
         self.own_is_damaged = true;
         self.fail(own);
     }

@@ -148,7 +148,7 @@ impl<S: ChangeSteps> ChangeRun<'_, S> {
                     let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                         self.change_whole(stored, out, None)
                     };
-                    records.replace_damaged(at, access, &mut apply)?
+                    records.replace_damaged(at, access, &|| Ok(()), &mut apply)?
                 }
                 applied => applied?,
             };

@@ -212,7 +212,7 @@ fn pages_that_can_have_no_name_are_damage() {
     let tags = BTreeSet::from([Tag::of(Identity(1))]);
     assert_eq!(records.owners_of_pages(PARTITION, &tags).expect("a good disk"), []);
     let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-    let applied = records.replace_damaged(&at, IoMode::Wait, &mut remove);
+    let applied = records.replace_damaged(&at, IoMode::Wait, &|| Ok(()), &mut remove);
     assert!(matches!(applied, Ok(Applied::Written(_))), "{applied:?}");
     assert_eq!(page_count(&*engine, &long), 0);
 }
@@ -258,7 +258,7 @@ fn pages_of_branches_are_known_by_their_record() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    let applied = records.replace_damaged(&at, IoMode::Wait, &mut change);
+    let applied = records.replace_damaged(&at, IoMode::Wait, &|| Ok(()), &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));
     assert_eq!(page_count(&*engine, &name), 0);
 }

@@ -313,7 +313,7 @@ fn a_damaged_record_takes_its_pages_along() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    let applied = records.replace_damaged(&place.at(), IoMode::Wait, &mut change);
+    let applied = records.replace_damaged(&place.at(), IoMode::Wait, &|| Ok(()), &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));
     assert_eq!(page_count(&*engine, &name), 0);
 }
@@ -336,7 +336,7 @@ fn a_write_that_replaced_a_damaged_record_is_not_lost_to_a_second_one() {
             object.encode_into(out);
             Decision::Put(RecordMeta::of(&object, 3))
         };
-        let applied = records.replace_damaged(&place.at(), IoMode::Wait, &mut change);
+        let applied = records.replace_damaged(&place.at(), IoMode::Wait, &|| Ok(()), &mut change);
         assert!(matches!(applied, Ok(Applied::Written(_))), "{applied:?}");
     }
     let record = found(&records, &place.at()).expect("a record");

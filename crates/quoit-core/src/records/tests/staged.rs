@@ -276,7 +276,9 @@ fn pages_that_come_stay_while_those_of_a_damaged_record_are_removed() {
         object.encode_into(out);
         Decision::Put(RecordMeta::of(&object, 3))
     };
-    to.records.replace_damaged(&at, IoMode::Wait, &mut change).expect("the disk is good");
+    to.records
+        .replace_damaged(&at, IoMode::Wait, &|| Ok(()), &mut change)
+        .expect("the disk is good");
     assert_eq!(page_count(&*to.engine, &name), count);
 }
 

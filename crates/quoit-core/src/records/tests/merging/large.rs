@@ -63,6 +63,7 @@ fn take_large(records: &Records, place: &PlacedKey<'_>, incoming: &Replicated) -
         now_us: &|| 0,
         timed: &|_, _| {},
         forget: &|| Ok(()),
+        replacing: &|| Ok(()),
         may_be_damaged: false,
     };
     let taken = records.merge(&place.at(), incoming, false, IoMode::Wait, &steps);

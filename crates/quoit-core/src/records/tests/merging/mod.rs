@@ -132,6 +132,7 @@ fn take_around(
         now_us: &|| 0,
         timed: &|_, _| {},
         forget: &|| Ok(()),
+        replacing: &|| Ok(()),
         may_be_damaged,
     };
     records.merge(&place.at(), incoming, needs_ticket, IoMode::Wait, &steps)
