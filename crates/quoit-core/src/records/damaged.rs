@@ -9,11 +9,11 @@ use quoit_store::engine::{Applied, ChangeFn, IoMode, KeyRange, RecordAt};
 use quoit_store::error::StoreError;
 
 impl Records {
-    /// As [`Records::update_assembled`], for a record that an earlier call has found damaged. If it is still
-    /// damaged, `replacing` is called, then `change` with `None`, and its result replaces the record with all its pages,
-    /// including pages that no readable root lists. If another write has replaced it since, `change` gets
-    /// that write's record: it may have been acknowledged. With [`IoMode::NoWait`] the answer is always
-    /// `WouldBlock`.
+    /// As [`Records::update_assembled`], for a record that an earlier call has found damaged. If it is
+    /// still damaged, `replacing` is called, then `change` with `None`, and its result replaces the record
+    /// with all its pages, including pages that no readable root lists. If another write has replaced it
+    /// since, `change` gets that write's record: it may have been acknowledged. With [`IoMode::NoWait`] the
+    /// answer is always `WouldBlock`.
     pub(crate) fn replace_damaged(
         &self,
         at: &RecordAt<'_>,
