@@ -14,14 +14,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::raise_file_limit;
 use crate::config::Config;
-use crate::driver::{Driver, DriverTask, with_named};
 use crate::link::{
     BEAT, FromAgent, FromCoordinator, LinkAcceptor, LinkClock, LinkError, LinkReader, LinkWriter,
     PROTOCOL, RunOrder, check_files_size, halves,
 };
 use crate::notices::Notices;
 use crate::output::RunLog;
-use crate::run::{RunError, ShareCommand, ShareSetup, run_share};
+use crate::run::{RunError, ShareCommand, ShareSetup, plan_driver, run_share};
 
 /// Capacity of the queue of messages to the coordinator.
 const TOLD_MAX: usize = 64;
@@ -262,21 +261,10 @@ fn run_order(
         config.key_generator.set_notices(&config.notices);
         raise_file_limit(u64::from(config.worker_count), &log);
         let setup = ShareSetup { config: &config, log, told, commands };
-        with_named(&config, ShareTask(setup)).map_err(RunError::from).flatten()
+        run_share(plan_driver(&config)?, setup)
     };
     if let Err(error) = prepared() {
         // Fails if the coordinator is gone, which then needs no reason.
         let _ = refusals.blocking_send(FromAgent::Refused { reason: error.to_string() });
-    }
-}
-
-/// Runs a share with its driver.
-struct ShareTask<'a>(ShareSetup<'a>);
-
-impl DriverTask for ShareTask<'_> {
-    type Output = Result<(), RunError>;
-
-    fn with<D: Driver>(self) -> Self::Output {
-        run_share::<D>(self.0)
     }
 }

@@ -4,14 +4,12 @@ use super::{BenchOptions, ExitStatus, failed, load};
 use crate::config::{
     Config, ConfigError, OperationEntry, Pacing, RunLength, Target, unread_target_keys,
 };
-use crate::driver::{
-    Driver, DriverTask, SystemRequirements, check_target_lists, check_verifies, with_named,
-};
+use crate::driver::{SystemRequirements, check_target_lists};
 use crate::keygen::KeyKind;
 use crate::output::Terminal;
 use crate::output::text::size_text;
 use crate::random::{RandomKind, Seed};
-use crate::run::{ReportedOperation, build_mix, check_expectations};
+use crate::run::{ReportedOperation, build_mix, check_expectations, plan_driver};
 
 /// Checks the configuration and prints its plan on the standard output; errors go to the standard
 /// error.
@@ -48,7 +46,17 @@ pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), C
 ///
 /// When no driver has the configured name, or the driver rejects a part of the configuration.
 pub(super) fn look(config: &Config) -> Result<CheckedConfig, ConfigError> {
-    with_named(config, CheckTask(config))?
+    let driver = plan_driver(config)?;
+    let (_, operations) = build_mix(&config.operations);
+    check_expectations(config, &operations)?;
+    let system_requirements = driver.system_requirements();
+    check_target_lists(config, driver.name(), driver.target_lists(), &system_requirements)?;
+    // Servers of the command line replace those of any key, so an unread key misdirects nothing.
+    let warnings = match config.target_overrides.is_empty() {
+        true => unread_target_keys(&config.settings, driver.name()),
+        false => Vec::new(),
+    };
+    Ok(CheckedConfig { system_requirements, warnings, notices: driver.notices() })
 }
 
 /// A driver's answers about a configuration.
@@ -56,28 +64,6 @@ pub(super) struct CheckedConfig {
     pub(super) system_requirements: SystemRequirements,
     pub(super) warnings: Vec<String>,
     notices: Vec<String>,
-}
-
-struct CheckTask<'a>(&'a Config);
-
-impl DriverTask for CheckTask<'_> {
-    type Output = Result<CheckedConfig, ConfigError>;
-
-    fn with<D: Driver>(self) -> Self::Output {
-        let Self(config) = self;
-        let plan = D::plan(config)?;
-        check_verifies::<D>(config)?;
-        let (_, operations) = build_mix::<D>(&plan, &config.operations)?;
-        check_expectations(config, &operations)?;
-        let system_requirements = D::system_requirements(&plan);
-        check_target_lists::<D>(config, &system_requirements)?;
-        // Servers of the command line replace those of any key, so an unread key misdirects nothing.
-        let unread = match config.target_overrides.is_empty() {
-            true => unread_target_keys(&config.settings, D::NAME),
-            false => Vec::new(),
-        };
-        Ok(CheckedConfig { system_requirements, notices: D::notices(&plan), warnings: unread })
-    }
 }
 
 /// The lines of the plan, for the report of a run.

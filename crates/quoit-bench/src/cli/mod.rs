@@ -19,13 +19,14 @@ use crate::config::{
     Config, ConfigError, ConfigText, Expectation, LINE_FILE, LoadOptions, LoadOptionsError,
     LogLevel, RunEvent, RunLength, SettingPlace, Target, TargetOverride,
 };
-use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
 use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
-use crate::run::{KNEE_FILE, RunError, RunReport, RunSetup, RunSummary, find_knee, run_driver};
+use crate::run::{
+    KNEE_FILE, RunError, RunReport, RunSetup, RunSummary, find_knee, plan_driver, run_driver,
+};
 
 pub use agents::AgentSecurity;
 use agents::plan_agents;
@@ -217,17 +218,6 @@ pub(crate) fn check_text(text: ConfigText<'_>) -> Result<(), ConfigError> {
     check::look(&Config::of_text(text)?).map(drop)
 }
 
-/// Runs a configuration with its driver.
-struct RunTask<'a>(RunSetup<'a>);
-
-impl DriverTask for RunTask<'_> {
-    type Output = Result<RunReport, RunError>;
-
-    fn with<D: Driver>(self) -> Self::Output {
-        run_driver::<D>(self.0)
-    }
-}
-
 /// Runs the command and returns what it measured; for programs that embed benchmarks.
 ///
 /// # Errors
@@ -275,9 +265,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     if let Err(error) = environment.write(directory.path()) {
         log.warning(&format!("the report will not show the setup of the run: {error}"));
     }
-    let run = |setup: RunSetup<'_>| {
-        with_named(setup.config, RunTask(setup)).map_err(RunError::from).flatten()
-    };
+    let run = |setup: RunSetup<'_>| run_driver(plan_driver(setup.config)?, setup);
     let (of_run, shown) = (log.clone(), &mut *terminal);
     let mut ran = match config.knee {
         Some(plan) => find_knee(plan, &config, &directory, &of_run, shown, run),

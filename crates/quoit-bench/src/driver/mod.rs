@@ -245,23 +245,25 @@ pub(crate) fn check_verifies<D: Driver>(config: &Config) -> Result<(), ConfigErr
     Ok(())
 }
 
-/// Checks that the driver has the server lists that the command line names.
-pub(crate) fn check_target_lists<D: Driver>(
+/// Checks that a driver with the server lists `known_lists` has those that the command line names.
+pub(crate) fn check_target_lists(
     config: &Config,
+    driver: &'static str,
+    known_lists: &[&str],
     system_requirements: &SystemRequirements,
 ) -> Result<(), ConfigError> {
     if !config.target_overrides.is_empty() && system_requirements.targets.is_empty() {
-        return Err(ConfigError::TargetUnused { driver: D::NAME });
+        return Err(ConfigError::TargetUnused { driver });
     }
     let mut lists = config.target_overrides.iter().filter_map(|target| target.list.as_deref());
-    match lists.find(|list| !D::TARGET_LISTS.contains(list)) {
+    match lists.find(|list| !known_lists.contains(list)) {
         None => Ok(()),
         Some(list) => {
-            let known = match D::TARGET_LISTS {
+            let known = match known_lists {
                 [] => "it has one list: write HOST:PORT alone".to_owned(),
                 lists => format!("it has {}", lists.join(", ")),
             };
-            Err(ConfigError::TargetList { driver: D::NAME, list: list.to_owned(), known })
+            Err(ConfigError::TargetList { driver, list: list.to_owned(), known })
         }
     }
 }

@@ -15,15 +15,14 @@ use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 
 use super::control::{ending, released};
-use super::worker::{Shared, ThreadState};
-use crate::driver::Driver;
+use super::shared::{Shared, ThreadState};
 
 /// Time from one operation of the canary to the next: rare compared with those of workers, but enough of
 /// them for a percentile.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Runs the canary of a thread until the workers have to stop.
-pub(super) async fn run_canary<D: Driver>(shared: Arc<Shared<D>>, local: Rc<ThreadState>) {
+pub(super) async fn run_canary(shared: Arc<Shared>, local: Rc<ThreadState>) {
     // If the socket can't be created, the run continues without a noise floor.
     let Ok(echo) = Echo::new() else { return };
     let mut phases = shared.control.phases();

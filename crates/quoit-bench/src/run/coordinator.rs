@@ -7,21 +7,20 @@ use tokio::sync::mpsc;
 
 use super::agents::{AgentSummary, RunAgents};
 use super::background_tasks::{finish_background_tasks, start_background_tasks};
-use super::boxed::boxed;
 use super::conclude::{conclude, print_report};
 use super::conduct::drive;
 use super::control::Control;
 use super::members::RunMembers as _;
 use super::mix::{Mix, build_mix};
+use super::planned_driver::PlannedDriver;
 use super::read_back::read_back;
 use super::recording::Recording;
 use super::replaying::TraceReplay;
 use super::schedule::Schedule;
+use super::shared::Shared;
 use super::threads::{join, start_threads};
-use super::worker::Shared;
 use super::{ReportedOperation, RunError, RunReport, RunSetup};
 use crate::config::{AgentPlan, Config, Pacing};
-use crate::driver::{Driver, check_verifies};
 use crate::measure::{Collector, CollectorSize};
 use crate::output::{RunDirectory, RunLog};
 use crate::random::Random;
@@ -31,32 +30,34 @@ use crate::verify::{Verifier, VerifyReport};
 /// Capacity of the queue of readiness reports.
 const READY_QUEUE: usize = 1024;
 
-/// Runs a configuration with one driver.
-pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
+/// Runs a configuration with the driver that was planned for it.
+pub(crate) fn run_driver(
+    driver: Arc<dyn PlannedDriver>,
+    setup: RunSetup<'_>,
+) -> Result<RunReport, RunError> {
     match &setup.config.agents {
-        Some(agents) => run_with_agents::<D>(setup, agents),
-        None => run_here::<D>(setup),
+        Some(agents) => run_with_agents(&*driver, setup, agents),
+        None => run_here(driver, setup),
     }
 }
 
 /// Runs all workers in this process.
-fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
+fn run_here(driver: Arc<dyn PlannedDriver>, setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     let RunSetup { config, directory, log, terminal } = setup;
     let board = terminal.servers().clone();
-    let plan = D::plan(config)?;
-    let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
-    let verifier = prepare_verifier::<D>(config, directory)?;
+    let (mix, operations) = build_mix(&config.operations);
+    let verifier = prepare_verifier(config, directory)?;
     let (ready, connected) = mpsc::channel(READY_QUEUE.max(config.worker_count as usize));
-    let prepared = Prepared::<D> { plan, mix, operations: &operations, verifier };
+    let prepared = Prepared { driver, mix, operations: &operations, verifier };
     let shared = prepared.shared(config, log.clone(), ready)?;
     let length = config.length.bound();
     let mut recording =
         Recording::create(config, directory, &mut *terminal, log.clone(), operations.clone())?;
-    prepare_system::<D>(&shared.plan, &mut recording)?;
+    prepare_system(&*shared.driver, &mut recording)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
     let background =
         start_background_tasks(config, directory.path(), &shared.control.phases(), &board);
-    announce(config, D::NAME, &mut recording);
+    announce(config, shared.driver.name(), &mut recording);
     let conducted = drive(&*shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
@@ -70,24 +71,24 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
 }
 
 /// Runs all workers on agents.
-fn run_with_agents<D: Driver>(
+fn run_with_agents(
+    driver: &dyn PlannedDriver,
     setup: RunSetup<'_>,
     agents: &AgentPlan,
 ) -> Result<RunReport, RunError> {
     let RunSetup { config, directory, log, terminal } = setup;
     let board = terminal.servers().clone();
-    let plan = D::plan(config)?;
-    let (_, operations) = build_mix::<D>(&plan, &config.operations)?;
+    let (_, operations) = build_mix(&config.operations);
     let (ready, connected) = mpsc::channel(READY_QUEUE);
     let run_agents = Arc::new(RunAgents::new(config, agents, operations.len())?);
     let length = config.length.bound();
     let mut recording =
         Recording::create(config, directory, &mut *terminal, log.clone(), operations)?;
-    prepare_system::<D>(&plan, &mut recording)?;
+    prepare_system(driver, &mut recording)?;
     let conversation = run_agents.start(config, agents, ready)?;
     let background =
         start_background_tasks(config, directory.path(), &run_agents.control().phases(), &board);
-    announce(config, D::NAME, &mut recording);
+    announce(config, driver.name(), &mut recording);
     let conducted = drive(&*run_agents, config, length, connected, &mut recording);
     run_agents.control().stop();
     join(vec![conversation])?;
@@ -100,15 +101,15 @@ fn run_with_agents<D: Driver>(
     Ok(report)
 }
 
-/// The driver's part of a run, and the data that accompanies it.
-pub(super) struct Prepared<'a, D: Driver> {
-    pub(super) plan: D::Plan,
-    pub(super) mix: Mix<D::Operation>,
+/// The driver of a run, and the data that accompanies it.
+pub(super) struct Prepared<'a> {
+    pub(super) driver: Arc<dyn PlannedDriver>,
+    pub(super) mix: Mix,
     pub(super) operations: &'a [ReportedOperation],
     pub(super) verifier: Option<Arc<Verifier>>,
 }
 
-impl<D: Driver> Prepared<'_, D> {
+impl Prepared<'_> {
     /// Builds the state that the workers of this process share. `ready` receives one message from each
     /// worker when it is connected.
     ///
@@ -120,16 +121,16 @@ impl<D: Driver> Prepared<'_, D> {
         config: &Config,
         log: Arc<RunLog>,
         ready: mpsc::Sender<Result<(), RunError>>,
-    ) -> Result<Arc<Shared<D>>, RunError> {
-        let Self { plan, mix, operations, verifier } = self;
+    ) -> Result<Arc<Shared>, RunError> {
+        let Self { driver, mix, operations, verifier } = self;
         let share = config.share;
         let replay = config.replay.as_ref();
         let replaying =
             replay.map(|replay| TraceReplay::open(replay, share, &mix, operations)).transpose()?;
-        let sources = prepare_sources(config, draws_values::<D>(config, &mix))?;
+        let sources = prepare_sources(config, draws_values(config, &mix, &*driver))?;
         let thread_count = config.thread_count as usize;
-        Ok(Arc::new(Shared::<D> {
-            plan,
+        Ok(Arc::new(Shared {
+            driver,
             mix,
             pacing: config.pacing,
             schedule: schedule(config),
@@ -159,10 +160,10 @@ impl<D: Driver> Prepared<'_, D> {
 
 /// True if a worker can perform an operation that draws values. A session can also name operations of
 /// weight 0.
-fn draws_values<D: Driver>(config: &Config, mix: &Mix<D::Operation>) -> bool {
+fn draws_values(config: &Config, mix: &Mix, driver: &dyn PlannedDriver) -> bool {
     match config.session {
-        Some(_) => mix.all_operations().any(D::draws_values),
-        None => mix.operations().any(D::draws_values),
+        Some(_) => mix.all_operations().any(|operation| driver.draws_values(operation)),
+        None => mix.operations().any(|operation| driver.draws_values(operation)),
     }
 }
 
@@ -174,20 +175,16 @@ fn prepare_sources(config: &Config, draws_values: bool) -> Result<Sources, Sourc
 }
 
 /// The verifier, if the run verifies.
-fn prepare_verifier<D: Driver>(
+fn prepare_verifier(
     config: &Config,
     directory: &RunDirectory,
 ) -> Result<Option<Arc<Verifier>>, RunError> {
-    check_verifies::<D>(config)?;
     let verifier = config.verify.map(|settings| Verifier::new(settings, directory.path()));
     verifier.transpose().map_err(RunError::WrittenKeys)
 }
 
 /// Reads back all written keys, and returns all findings of the verification.
-fn finish_verification<D: Driver>(
-    shared: &Arc<Shared<D>>,
-    recording: &mut Recording<'_>,
-) -> Option<VerifyReport> {
+fn finish_verification(shared: &Shared, recording: &mut Recording<'_>) -> Option<VerifyReport> {
     let verifier = shared.verifier.as_ref()?;
     let key_count = verifier.report().keys_written;
     recording.notice(&format!("Reading back {key_count} written keys."));
@@ -199,12 +196,12 @@ fn finish_verification<D: Driver>(
 }
 
 /// Lets the driver prepare the system under test, and prints the driver's notices.
-fn prepare_system<D: Driver>(
-    plan: &D::Plan,
+fn prepare_system(
+    driver: &dyn PlannedDriver,
     recording: &mut Recording<'_>,
 ) -> Result<(), RunError> {
-    let prepared = event_loop()?.block_on(boxed(D::prepare(plan)));
-    for notice in D::notices(plan).iter().chain(&prepared) {
+    let prepared = event_loop()?.block_on(driver.prepare());
+    for notice in driver.notices().iter().chain(&prepared) {
         recording.notice(&format!("notice: {notice}"));
     }
     Ok(())

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::control::Control;
 use super::replaying::TraceReplay;
-use super::worker::Shared;
-use crate::driver::Driver;
+use super::shared::Shared;
 use crate::measure::{Collector, Gaps, ThreadLoad, process_cpu_time};
 
 /// The workers of this process, or agents with workers of their own.
@@ -47,7 +46,7 @@ pub(super) trait RunMembers {
     }
 }
 
-impl<D: Driver> RunMembers for Shared<D> {
+impl RunMembers for Shared {
     fn control(&self) -> &Control {
         &self.control
     }

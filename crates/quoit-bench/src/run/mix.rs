@@ -2,16 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{ConfigError, OperationEntry, SettingPlace, file_label};
-use crate::driver::Driver;
+use crate::config::{OperationEntry, file_label};
 use crate::random::Random;
 use crate::reported_operation::ReportedOperation;
 use crate::term::Term;
 
+/// Number of an operation: the index of its entry in the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OperationNumber(usize);
+
+impl OperationNumber {
+    /// The driver's operation with this number. `operations` has one for each entry of the configuration.
+    #[inline]
+    pub(super) fn of<O: Copy>(self, operations: &[O]) -> O {
+        *operations.get(self.0).expect("the driver has an operation for each configured entry")
+    }
+}
+
 /// One entry that can be drawn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct MixEntry<O> {
-    pub(super) operation: O,
+pub(super) struct MixEntry {
+    pub(super) operation: OperationNumber,
     /// True if the operation takes a new key.
     pub(super) inserts: bool,
     /// Index of the reported operation under which it is counted.
@@ -20,29 +31,29 @@ pub(super) struct MixEntry<O> {
     cumulative: u64,
 }
 
-/// A driver's operations with their weights.
+/// The configured operations with their weights.
 #[derive(Debug)]
-pub(crate) struct Mix<O> {
+pub(crate) struct Mix {
     /// Entries of weight above 0, which can be drawn.
-    entries: Vec<MixEntry<O>>,
+    entries: Vec<MixEntry>,
     total: u64,
     /// All entries by label. Of several entries with one label, the first.
-    labelled: BTreeMap<String, MixEntry<O>>,
+    labelled: BTreeMap<String, MixEntry>,
 }
 
-impl<O: Copy> Mix<O> {
+impl Mix {
     /// Draws an entry with a probability proportional to its weight. It uses one uniform draw, as if from a
     /// table that holds each operation as often as its weight says, so it draws the same sequence as
     /// basho_bench.
     #[inline]
-    pub(super) fn choose(&self, random: &mut Random) -> MixEntry<O> {
+    pub(super) fn choose(&self, random: &mut Random) -> MixEntry {
         let drawn = random.uniform(self.total);
         let chosen = self.entries.iter().find(|entry| drawn <= entry.cumulative);
         *chosen.expect("the last entry's cumulative weight is the total")
     }
 
     /// The entry with a label, even if its weight is 0.
-    pub(super) fn labelled(&self, label: &str) -> Option<MixEntry<O>> {
+    pub(super) fn labelled(&self, label: &str) -> Option<MixEntry> {
         self.labelled.get(label).copied()
     }
 
@@ -52,35 +63,27 @@ impl<O: Copy> Mix<O> {
     }
 
     /// All operations, including those of weight 0.
-    pub(super) fn all_operations(&self) -> impl Iterator<Item = O> {
+    pub(super) fn all_operations(&self) -> impl Iterator<Item = OperationNumber> {
         self.labelled.values().map(|entry| entry.operation)
     }
 
     /// The entries that can be drawn.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &MixEntry<O>> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &MixEntry> {
         self.entries.iter()
     }
 
     /// The operations that can be drawn.
-    pub(super) fn operations(&self) -> impl Iterator<Item = O> {
+    pub(super) fn operations(&self) -> impl Iterator<Item = OperationNumber> {
         self.entries.iter().map(|entry| entry.operation)
     }
 }
 
-/// Checks the operations against the driver and builds the mix.
-///
-/// # Errors
-///
-/// When the driver lacks an operation.
-pub(crate) fn build_mix<D: Driver>(
-    plan: &D::Plan,
-    entries: &[OperationEntry],
-) -> Result<(Mix<D::Operation>, Vec<ReportedOperation>), ConfigError> {
+/// Builds the mix of the configured operations.
+pub(crate) fn build_mix(entries: &[OperationEntry]) -> (Mix, Vec<ReportedOperation>) {
     let mut mix = Mix { entries: Vec::new(), total: 0, labelled: BTreeMap::new() };
     let mut reported: Vec<ReportedOperation> = Vec::new();
-    for entry in entries {
-        let operation = D::operation(plan, &entry.operation)
-            .ok_or_else(|| no_operation::<D>(&entry.operation, &entry.place))?;
+    for (number, entry) in entries.iter().enumerate() {
+        let operation = OperationNumber(number);
         let file_label = file_label(&entry.label);
         let known = reported.iter().position(|other| other.file_label == file_label);
         let index = known.unwrap_or_else(|| {
@@ -99,7 +102,7 @@ pub(crate) fn build_mix<D: Driver>(
             mix.entries.push(of_mix);
         }
     }
-    Ok((mix, reported))
+    (mix, reported)
 }
 
 /// A label in the form in which scripts name it: without quotes.
@@ -107,15 +110,5 @@ fn text_of(label: &Term) -> String {
     match label {
         Term::String(text) => text.clone(),
         label => ReportedOperation::name_of(label),
-    }
-}
-
-fn no_operation<D: Driver>(term: &Term, place: &SettingPlace) -> ConfigError {
-    let (place, driver, operation) = (place.clone(), D::NAME, Box::new(term.clone()));
-    match D::missing(term) {
-        Some(reason) => ConfigError::OperationMissing { place, driver, operation, reason },
-        None => {
-            ConfigError::Operation { place, driver, operation, known: D::OPERATIONS.to_owned() }
-        }
     }
 }

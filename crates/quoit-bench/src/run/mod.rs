@@ -9,11 +9,13 @@
 //! 5. `conclude` writes the summary.
 //!
 //! Both the workers of this process and agents implement `RunMembers`, and go through the same steps.
+//!
+//! Only the loops of a worker (`worker`) and of a reader of written keys (`key_reader`) are generic over the
+//! driver. Everything else calls the driver through `PlannedDriver`.
 
 mod agents;
 mod alarm;
 mod background_tasks;
-mod boxed;
 mod canary;
 mod conclude;
 mod conduct;
@@ -23,22 +25,26 @@ mod events;
 mod expectations;
 mod failures;
 mod junit;
+mod key_reader;
 mod knee;
 mod knee_table;
 mod members;
 mod mix;
 mod pauses;
+mod planned_driver;
 mod read_back;
 mod recording;
 mod replaying;
 mod schedule;
 mod share_run;
+mod shared;
 mod signals;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod threads;
+mod typed_driver;
 mod verdict;
 mod watching;
 mod worker;
@@ -66,6 +72,7 @@ pub use summary::{
     SUMMARY_FORMAT, SummaryError,
 };
 use thiserror::Error;
+pub(crate) use typed_driver::plan_driver;
 
 use crate::config::{Config, ConfigError};
 use crate::driver::StartError;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 /// The operations of a trace. Each is taken by one worker.
 #[derive(Debug)]
-pub(super) struct TraceReplay<O> {
+pub(super) struct TraceReplay {
     reader: Mutex<Result<ShareReader, TraceError>>,
     speed: Option<f64>,
     /// The driver's operation for each of [`TracedKind::ALL`], if the configuration has one.
-    entries: [Option<MixEntry<O>>; 3],
+    entries: [Option<MixEntry>; 3],
 }
 
 /// Reads the operations of one share from the trace.
@@ -40,14 +40,14 @@ impl ShareReader {
 }
 
 /// An operation that a worker has taken from the trace.
-pub(super) struct TakenOperation<O> {
+pub(super) struct TakenOperation {
     /// Time from the release until the operation is due; `None` if it is due at once.
     pub(super) due: Option<Duration>,
-    pub(super) entry: MixEntry<O>,
+    pub(super) entry: MixEntry,
     pub(super) traced: TracedOperation,
 }
 
-impl<O: Copy> TraceReplay<O> {
+impl TraceReplay {
     /// Opens the trace, of which this process replays one share.
     ///
     /// # Errors
@@ -56,13 +56,13 @@ impl<O: Copy> TraceReplay<O> {
     pub(super) fn open(
         replay: &Replay,
         share: Share,
-        mix: &Mix<O>,
+        mix: &Mix,
         reported: &[ReportedOperation],
     ) -> Result<Self, TraceError> {
         let reader =
             ShareReader { reader: TraceReader::open(&replay.path)?, share, next_number: 0 };
         let entry_of = |kind: TracedKind| {
-            let is_of_kind = |entry: &MixEntry<O>| {
+            let is_of_kind = |entry: &MixEntry| {
                 let name = reported.get(entry.reported).and_then(|it| it.operation.as_atom());
                 name.is_some_and(|name| kind.operation_names().contains(&name))
             };
@@ -72,7 +72,7 @@ impl<O: Copy> TraceReplay<O> {
         Ok(Self { reader: Mutex::new(Ok(reader)), speed: replay.speed, entries })
     }
 
-    fn entry_of(&self, kind: TracedKind) -> Option<MixEntry<O>> {
+    fn entry_of(&self, kind: TracedKind) -> Option<MixEntry> {
         let [get, put, delete] = self.entries;
         match kind {
             TracedKind::Get => get,
@@ -82,7 +82,7 @@ impl<O: Copy> TraceReplay<O> {
     }
 
     /// Takes the next operation. Returns `None` at the end of the trace and after a fault.
-    pub(super) fn take(&self) -> Option<TakenOperation<O>> {
+    pub(super) fn take(&self) -> Option<TakenOperation> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = guard.as_mut().ok()?;
         let taken = match reader.next_operation() {

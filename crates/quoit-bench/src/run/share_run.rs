@@ -6,16 +6,14 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-use super::boxed::boxed;
 use super::control::Release;
 use super::coordinator::{Prepared, event_loop};
 use super::members::RunMembers;
 use super::mix::build_mix;
+use super::planned_driver::PlannedDriver;
 use super::threads::{join, start_threads};
-use super::worker::Shared;
 use super::{RunEnd, RunError};
 use crate::config::Config;
-use crate::driver::Driver;
 use crate::link::{FromAgent, GapsForm, ShareEnd, ShareResult};
 use crate::measure::{Gaps, ThreadLoad, common_gaps};
 use crate::output::RunLog;
@@ -40,26 +38,28 @@ pub(crate) struct ShareSetup<'a> {
     pub(crate) commands: mpsc::Receiver<ShareCommand>,
 }
 
-/// Runs a share to its end.
+/// Runs a share to its end, with the driver that was planned for its configuration.
 ///
 /// # Errors
 ///
 /// When the share can't start, or one of its threads is lost.
-pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError> {
+pub(crate) fn run_share(
+    driver: Arc<dyn PlannedDriver>,
+    setup: ShareSetup<'_>,
+) -> Result<(), RunError> {
     let ShareSetup { config, log, told, mut commands } = setup;
-    let plan = D::plan(config)?;
-    let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
+    let (mix, operations) = build_mix(&config.operations);
     let (ready, mut connected) = mpsc::channel(config.worker_count.max(1) as usize);
-    let prepared = Prepared::<D> { plan, mix, operations: &operations, verifier: None };
-    let shared: Arc<Shared<D>> = prepared.shared(config, log, ready)?;
+    let prepared = Prepared { driver, mix, operations: &operations, verifier: None };
+    let shared = prepared.shared(config, log, ready)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
     let course = ShareCourse { members: &*shared, config, told: &told };
-    let ran = event_loop()?.block_on(boxed(async {
+    let ran = event_loop()?.block_on(async {
         match course.wait_for_start(&mut connected, &mut commands).await? {
             Some(at) => course.run(at, &mut commands).await,
             None => Ok(ShareResult::default()),
         }
-    }));
+    });
     shared.control.stop();
     join(threads)?;
     // Fails if the coordinator is gone, which then needs no result.
@@ -67,7 +67,7 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
     Ok(())
 }
 
-/// A running share, independent of its driver.
+/// A running share.
 struct ShareCourse<'a> {
     members: &'a dyn RunMembers,
     config: &'a Config,

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::typed_driver::TypedDriver;
 use super::*;
 use crate::config::Settings;
 use crate::driver::{Driver, Inputs, Outcome, StartError, SystemRequirements};
@@ -69,7 +70,8 @@ fn run(text: &str) -> (RunReport, String) {
     let log = Arc::new(RunLog::create(directory.path(), config.log_level).expect("logs"));
     let mut terminal = Terminal::to(Box::new(io::sink()), false);
     let setup = RunSetup { config: &config, directory: &directory, log, terminal: &mut terminal };
-    let report = run_driver::<Fragile>(setup).expect(text);
+    let driver = TypedDriver::<Fragile>::plan(&config).expect(text);
+    let report = run_driver(Arc::new(driver), setup).expect(text);
     let crashes = std::fs::read_to_string(directory.path().join("crash.log")).expect("crash.log");
     (report, crashes)
 }
@@ -122,7 +124,7 @@ fn operations_are_drawn_by_their_weights() {
         b"{operations, [{stop, 1}, {a, panic_always, 0}, {b, panic_at_seven, 3}, {stop, 2}]}.";
     settings.add(Path::new("test.config"), text).expect("terms");
     let config = Config::from_settings(settings).expect("a configuration");
-    let (mix, reported) = build_mix::<Fragile>(&(), &config.operations).expect("a mix");
+    let (mix, reported) = build_mix(&config.operations);
     let labels: Vec<&str> = reported.iter().map(|one| one.file_label.as_str()).collect();
     assert_eq!(labels, ["stop", "a", "b"], "entries of one label are counted together");
     let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);

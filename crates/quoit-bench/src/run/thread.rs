@@ -17,11 +17,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::RunEnd;
 use super::alarm::Alarm;
-use super::boxed::boxed;
 use super::canary::run_canary;
 use super::control::{ending, released};
-use super::worker::{Shared, ThreadState, work};
-use crate::driver::Driver;
+use super::shared::{Shared, ThreadState, WorkerTask};
 use crate::sent::with_sent_tracking;
 use crate::term::Term;
 
@@ -36,11 +34,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// When the operating system provides no event loop or timer.
-pub(super) fn run_thread<D: Driver>(
-    shared: &Arc<Shared<D>>,
-    thread: usize,
-    numbers: Vec<u32>,
-) -> io::Result<()> {
+pub(super) fn run_thread(shared: &Arc<Shared>, thread: usize, numbers: Vec<u32>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let alarm = runtime.block_on(async { Alarm::new() })?;
     let local = Rc::new(ThreadState {
@@ -51,7 +45,7 @@ pub(super) fn run_thread<D: Driver>(
     });
     let mut workers =
         ThreadWorkers { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
-    runtime.block_on(boxed(workers.run(numbers)));
+    runtime.block_on(workers.run(numbers));
     if let Some(recorder) = workers.local.recorder.get() {
         recorder.borrow_mut().flush();
     }
@@ -59,21 +53,20 @@ pub(super) fn run_thread<D: Driver>(
 }
 
 /// The workers of a thread.
-struct ThreadWorkers<D: Driver> {
-    shared: Arc<Shared<D>>,
+struct ThreadWorkers {
+    shared: Arc<Shared>,
     local: Rc<ThreadState>,
     set: JoinSet<()>,
     /// For each running worker its number and the index of its current operation.
     at: HashMap<Id, (u32, Rc<Cell<usize>>)>,
 }
 
-impl<D: Driver> ThreadWorkers<D> {
+impl ThreadWorkers {
     async fn run(&mut self, numbers: Vec<u32>) {
-        let clock = tokio::task::spawn_local(boxed(tick(self.shared.clone(), self.local.clone())));
-        let canary =
-            tokio::task::spawn_local(boxed(run_canary(self.shared.clone(), self.local.clone())));
+        let clock = tokio::task::spawn_local(tick(self.shared.clone(), self.local.clone()));
+        let canary = tokio::task::spawn_local(run_canary(self.shared.clone(), self.local.clone()));
         let of_alarm = self.local.clone();
-        let alarm = tokio::task::spawn_local(boxed(async move { of_alarm.alarm.ring().await }));
+        let alarm = tokio::task::spawn_local(async move { of_alarm.alarm.ring().await });
         numbers.into_iter().for_each(|number| self.spawn(number));
         let mut phases = self.shared.control.phases();
         let over = async {
@@ -105,8 +98,10 @@ impl<D: Driver> ThreadWorkers<D> {
 
     fn spawn(&mut self, number: u32) {
         let at_operation = Rc::new(Cell::new(0));
-        let work = work(self.shared.clone(), self.local.clone(), number, at_operation.clone());
-        let handle = self.set.spawn_local(boxed(with_sent_tracking(work)));
+        let (shared, local) = (self.shared.clone(), self.local.clone());
+        let task = WorkerTask { shared, local, number, at_operation: at_operation.clone() };
+        let work = self.shared.driver.clone().work(task);
+        let handle = self.set.spawn_local(with_sent_tracking(work));
         self.at.insert(handle.id(), (number, at_operation));
     }
 
@@ -135,7 +130,7 @@ impl<D: Driver> ThreadWorkers<D> {
 }
 
 /// Delivers each second when it ends, even if no operation ends after it.
-async fn tick<D: Driver>(shared: Arc<Shared<D>>, local: Rc<ThreadState>) {
+async fn tick(shared: Arc<Shared>, local: Rc<ThreadState>) {
     let Some(release) = released(&mut shared.control.phases()).await else { return };
     let recorder = local.recorder(&shared, release);
     loop {

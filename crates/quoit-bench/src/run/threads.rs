@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::shared::Shared;
 use super::thread::run_thread;
-use super::worker::Shared;
 use super::{RunEnd, RunError};
-use crate::driver::Driver;
 
 /// Waits for all threads. A panic of a thread itself is not the crash of a worker: its counts are lost, so
 /// the run fails.
@@ -21,8 +20,8 @@ pub(super) fn join(threads: Vec<JoinHandle<std::io::Result<()>>>) -> Result<(), 
 }
 
 /// Starts the threads. The workers of the share are dealt out to them in turn.
-pub(super) fn start_threads<D: Driver>(
-    shared: &Arc<Shared<D>>,
+pub(super) fn start_threads(
+    shared: &Arc<Shared>,
     thread_count: usize,
 ) -> Result<Vec<JoinHandle<std::io::Result<()>>>, RunError> {
     let mut threads = Vec::new();
@@ -51,12 +50,12 @@ pub(super) fn start_threads<D: Driver>(
 }
 
 /// Reports to the collector that a thread is done, however it ended.
-struct Finish<D: Driver> {
-    shared: Arc<Shared<D>>,
+struct Finish {
+    shared: Arc<Shared>,
     thread: usize,
 }
 
-impl<D: Driver> Drop for Finish<D> {
+impl Drop for Finish {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.shared.control.request_end(RunEnd::Crashed);
