@@ -1,7 +1,7 @@
 //! Rules for the values that a read may show and has to show.
 
 use super::causes::Causes;
-use crate::history::{FoundValue, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
+use crate::history::{FoundValue, KeyNumber, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
 use crate::policy::Policy;
 use crate::violation::{Violation, ViolationKind};
 
@@ -82,7 +82,7 @@ impl Causes<'_> {
             return true;
         }
         let FoundValue::Value(old) = old else { return false };
-        if self.history.was_made_twice(*old) {
+        if self.may_have_two_events(read.key, *old) {
             return false;
         }
         self.seen_in_one(read.key, new).is_some_and(|seen| seen.certain.contains(old))
@@ -149,7 +149,7 @@ impl Causes<'_> {
             if let FoundValue::Value(value) = found
                 && *value != number
                 && certain.contains(value)
-                && !self.history.was_made_twice(*value)
+                && !self.may_have_two_events(read.key, *value)
                 && policy != Policy::LastWriteWins
             {
                 let text = format!("{number} had replaced {value}");
@@ -170,6 +170,30 @@ impl Causes<'_> {
         let fault =
             if write.kind.is_delete() { ViolationKind::Resurrected } else { ViolationKind::Lost };
         Err(Violation::new(fault, format!("{number} is neither there nor replaced")))
+    }
+
+    /// True if a value was found under two events, or may have two events of which one was replaced before
+    /// any read could show it: the write took so long that it may have been forwarded twice, and no read
+    /// that ended before the first surely replaced it shows the value.
+    fn may_have_two_events(&self, key: KeyNumber, value: WriteNumber) -> bool {
+        if self.history.was_made_twice(value) {
+            return true;
+        }
+        if self.history.writes_are_made_once
+            || !self.history.writes[value.0 as usize].may_be_made_late()
+        {
+            return false;
+        }
+        let replaced_us = self
+            .history
+            .writes_of(key)
+            .filter(|(number, _)| *number != value)
+            .filter(|(number, _)| self.seen[number.0 as usize].certain.contains(&value))
+            .map(|(_, write)| write.end_us)
+            .min();
+        let is_shown = |read: &Read| read.found.contains(&FoundValue::Value(value));
+        let mut reads = self.history.reads_of(key).map(|(_, read)| read);
+        !reads.any(|read| Some(read.end_us) < replaced_us && is_shown(read))
     }
 
     /// True if the read shows the write or a value that replaced it, or if a delete or an expired value

@@ -281,6 +281,28 @@ fn a_value_under_two_events_may_stay_beside_what_replaced_it_unless_writes_are_m
 }
 
 #[test]
+fn a_late_value_that_no_read_has_shown_may_come_back_under_another_event() {
+    let fault_of = |time_us: u64, is_shown: bool, are_made_once: bool| {
+        let mut script = Script::new(Policy::Siblings);
+        script.history.writes_are_made_once = are_made_once;
+        let value = script.begin(WriteKind::Put, None);
+        script.now_us += time_us;
+        script.history.end_write(value, script.now_us, Outcome::Acknowledged);
+        if is_shown {
+            script.finds([value]);
+        }
+        script.write(WriteKind::DeleteUnseen, None);
+        script.finds([value]);
+        script.fault()
+    };
+    let late_us = 1_000_000;
+    assert_eq!(fault_of(late_us, false, false), None);
+    assert_eq!(fault_of(late_us, true, false), Some(ViolationKind::Resurrected));
+    assert_eq!(fault_of(late_us, false, true), Some(ViolationKind::Resurrected));
+    assert_eq!(fault_of(10, false, false), Some(ViolationKind::Resurrected));
+}
+
+#[test]
 fn a_majority_misses_only_what_a_disk_forgot_unnoticed_or_what_more_replicas_took() {
     let missed = |meanwhile: &dyn Fn(&mut Script)| {
         let mut script = Script::new(Policy::Siblings);
