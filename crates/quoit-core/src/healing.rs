@@ -7,7 +7,7 @@
 //!   long as the copy is damaged.
 //! - A write has replaced the damaged copy. The damaged copy may have had values that were acknowledged
 //!   because it had them, and that the write did not bring. So the new copy has no vote in reads until all
-//!   other replicas were asked, as if it were still damaged: a majority of replicas that counted it might
+//!   other replicas have answered, as if it were still damaged: a majority of replicas that counted it might
 //!   miss an acknowledged value. Only this process remembers that; after a restart the copy votes.
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use quoit_store::engine::RecordAt;
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 /// Largest number of records that wait to be healed. While that many wait, further records are not noted; the
@@ -37,6 +37,8 @@ pub(crate) struct Healing {
     /// Number of names in `replaced`, so that a read of any other record costs one load while there are
     /// none.
     replaced_count: AtomicUsize,
+    /// Number of times that a write has replaced a damaged copy.
+    replacement_count: AtomicU64,
     /// Wakes the task that heals noted records.
     pub(crate) changed: Notify,
     /// Notified when the engine has met damaged records.
@@ -72,13 +74,14 @@ impl Healing {
         }
         replaced.insert(name.clone(), (at.partition, Tag::of(at.identity)));
         self.replaced_count.store(replaced.len(), Ordering::Release);
+        self.replacement_count.fetch_add(1, Ordering::Release);
         drop(replaced);
         self.note(name);
         Ok(())
     }
 
-    /// True if a write has replaced this node's damaged copy of a record, and not all other replicas were
-    /// asked since.
+    /// True if a write has replaced this node's damaged copy of a record, and not all other replicas have
+    /// answered since.
     #[inline]
     pub(crate) fn is_replaced(&self, name: &[u8]) -> bool {
         self.replaced_count.load(Ordering::Acquire) != 0 && self.replaced.lock().contains_key(name)
@@ -90,7 +93,7 @@ impl Healing {
         match self.is_replaced(at.encoded) {
             false => Ok(()),
             true => Err(without_vote(
-                "a write replaced the damaged record, and not all other replicas were asked yet",
+                "a write replaced the damaged record, and not all other replicas have answered yet",
             )),
         }
     }
@@ -114,6 +117,12 @@ impl Healing {
         let mut replaced = self.replaced.lock();
         replaced.remove(name);
         self.replaced_count.store(replaced.len(), Ordering::Release);
+    }
+
+    /// Number of times that a write has replaced a damaged copy, so that a caller can tell whether one did
+    /// between two calls.
+    pub(crate) fn replacement_count(&self) -> u64 {
+        self.replacement_count.load(Ordering::Acquire)
     }
 
     /// The copies without a vote, by partition, with their names and tags.

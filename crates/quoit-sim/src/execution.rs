@@ -90,8 +90,8 @@ pub enum StepPauses {
     Never,
     /// Snapshots and merges pause now and then, and requests run in between.
     LongSteps,
-    /// As [`StepPauses::LongSteps`]. In addition each sync of the log takes time, during which requests go on
-    /// to append to the log.
+    /// As [`StepPauses::LongSteps`]. In addition a commit pauses in each sync of a segment, and requests go
+    /// on to append to the log.
     LongStepsAndSyncs,
 }
 
@@ -165,11 +165,11 @@ impl TaskExecution {
     fn manner(&self, name: &'static str) -> StepManner {
         match (self.pauses, name) {
             (StepPauses::LongSteps, SNAPSHOT_WORKER | MERGE_WORKER) => {
-                StepManner::Long { of_long: Arc::clone(&self.turns.long_step), of_commit: None }
+                StepManner::Long { long_step: Arc::clone(&self.turns.long_step), commit: None }
             }
             (StepPauses::LongStepsAndSyncs, SNAPSHOT_WORKER | MERGE_WORKER) => StepManner::Long {
-                of_long: Arc::clone(&self.turns.long_step),
-                of_commit: Some(Arc::clone(&self.turns.commit)),
+                long_step: Arc::clone(&self.turns.long_step),
+                commit: Some(Arc::clone(&self.turns.commit)),
             },
             (StepPauses::LongStepsAndSyncs, COMMIT_WORKER) => {
                 StepManner::Commit(Arc::clone(&self.turns.commit))
@@ -185,7 +185,7 @@ enum StepManner {
     InOneGo,
     /// With pauses, under the first of these locks. Without a pause only under the second one, if commits
     /// pause too.
-    Long { of_long: TurnLock, of_commit: Option<TurnLock> },
+    Long { long_step: TurnLock, commit: Option<TurnLock> },
     /// With pauses in syncs, under this lock.
     Commit(TurnLock),
 }
@@ -258,10 +258,10 @@ async fn drive(
         }
         let next = match &manner {
             StepManner::InOneGo => worker.step(&*handle),
-            StepManner::Long { of_long, of_commit } => {
-                let _one_at_a_time = of_long.lock().await;
-                let (places, between) = (PausePlaces::Asked, of_commit.as_ref());
-                step_with_pauses((&worker, places), &handle, &disk, between).await
+            StepManner::Long { long_step, commit } => {
+                let _one_at_a_time = long_step.lock().await;
+                let (places, commit) = (PausePlaces::Asked, commit.as_ref());
+                step_with_pauses((&worker, places), &handle, &disk, commit).await
             }
             StepManner::Commit(turn) => {
                 let _alone = turn.lock().await;

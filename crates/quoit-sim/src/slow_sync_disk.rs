@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// A disk on which a sync of a segment takes time, if the step that syncs pauses in syncs.
 ///
 /// The sync covers the bytes that were written before it began, as a real one is certain to do. Bytes that
-/// are written while it lasts need a further sync. Syncs of other files take no time: the engine makes some
+/// are written while it lasts need a further sync. A loss of power during the pause finds the bytes that the
+/// sync covers durable. Syncs of other files take no time: the engine makes some
 /// of them under locks that requests need as well.
 pub(crate) struct SlowSyncDisk<D>(D);
 

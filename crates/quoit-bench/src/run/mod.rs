@@ -11,7 +11,8 @@
 //! Both the workers of this process and agents implement `RunMembers`, and go through the same steps.
 //!
 //! Only the loops of a worker (`worker`) and of a reader of written keys (`key_reader`) are generic over the
-//! driver. Everything else calls the driver through `PlannedDriver`.
+//! driver, and `typed_driver`, which implements `PlannedDriver`. Everything else calls the driver through
+//! that trait.
 
 mod agents;
 mod alarm;

@@ -1,7 +1,7 @@
 //! The interface between a run and its driver, independent of the driver's type.
 //!
 //! Each driver has types of its own for its settings and operations. If the run were generic over them, the
-//! compiler would make it once for each driver. So only the loops of workers and of the read-back know the
+//! compiler would compile it once for each driver. So only the loops of workers and of the read-back know the
 //! driver's type. Everything else calls the driver through this interface, and never once for each operation.
 
 use std::pin::Pin;

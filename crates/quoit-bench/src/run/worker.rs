@@ -1,6 +1,6 @@
 //! A worker: performs operations one after another and records each.
 //!
-//! Only `work` and `connect` know the type of the driver. All other steps are made once for all drivers.
+//! Only `work` and `connect` know the type of the driver. All other steps are compiled once for all drivers.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;

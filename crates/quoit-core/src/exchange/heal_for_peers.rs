@@ -63,13 +63,13 @@ impl AntiEntropy {
         partition: Partition,
         copies: Vec<(Bytes, Tag)>,
     ) -> bool {
-        let sources = self.healing_sources(partition);
+        // A copy that has lost records is asked as well: it may wait to be filled from this one.
+        let sources = self.walk_sources(partition);
         let tags = copies.iter().map(|(_, tag)| *tag).collect();
-        let UnhealedRecords { tags: left, waiting, .. } =
-            self.heal_tags(partition, tags, &sources).await;
-        // All other replicas have answered that they have nothing under the other tags.
-        let known = copies.iter().filter(|(_, tag)| left.contains(tag) && !waiting.contains(tag));
-        known.for_each(|(name, _)| self.healing.end_replacing(name));
+        let UnhealedRecords { waiting, .. } = self.heal_tags(partition, tags, &sources).await;
+        // All other replicas have answered: this copy includes what they have, or they have nothing.
+        let complete = copies.iter().filter(|(_, tag)| !waiting.contains(tag));
+        complete.for_each(|(name, _)| self.healing.end_replacing(name));
         waiting.is_empty()
     }
 }

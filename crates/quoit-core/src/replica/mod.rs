@@ -9,7 +9,7 @@
 //! - Before a damaged copy is replaced, the store gives up the actors and incarnations of the partition
 //!   ([`DotSequence::give_away`](crate::DotSequence::give_away)): events that only the damaged copy had must
 //!   not be made again. If a write replaces it, the new copy has no vote in reads until all other replicas
-//!   were asked ([`Healing`]).
+//!   have answered ([`Healing`]).
 
 mod join;
 mod reaped;
@@ -106,7 +106,8 @@ impl Replica {
         Ok(self.healing.with_vote(at, read)?)
     }
 
-    /// Shows the local copy as [`Records::show`] does, if it has a vote.
+    /// Shows the local copy as [`Records::show`] does, if it has a vote. Fails before `look` is called, or
+    /// not at all: `look` may have written an answer.
     #[inline]
     pub(crate) fn show(
         &self,
@@ -114,7 +115,16 @@ impl Replica {
         access: IoMode,
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<InPlaceRead, StoreError> {
-        self.healing.with_vote(at, || self.local.records.show(at, access, look))
+        self.healing.check_vote(at)?;
+        let mut vote = Ok(());
+        let shown = self.local.records.show(at, access, &mut |record| {
+            // A write may have replaced the damaged copy since. It takes the vote before.
+            vote = self.healing.check_vote(at);
+            if vote.is_ok() {
+                look(record);
+            }
+        })?;
+        vote.map(|()| shown)
     }
 
     /// Reads a part of the local copy as [`Records::part`] does, if the copy has a vote.
@@ -135,24 +145,37 @@ impl Replica {
         at: &RecordAt<'_>,
         whole: bool,
     ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
-        let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
-        let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let healing = Arc::clone(&self.healing);
-        let read = move || {
-            let place = PlacedKey::new(&encoded, partition)?;
-            let at = place.at();
-            let copy = healing.with_vote(&at, || fetch(&records, &at, whole, IoMode::Wait))?;
-            Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
-        };
-        blocking.on_pool(read)
+        self.read_on_pool(at, move |records, at| {
+            healing.with_vote(at, || fetch(records, at, whole, IoMode::Wait))
+        })
     }
 
-    /// Reads the local copy after a write that this node has made, whether the copy has a vote or not. Waits
-    /// for the disk if need be.
-    pub(crate) fn written_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
-        wait_if_blocked(self.local.settings.blocking, |access| {
-            Ok(fetch(&self.local.records, at, true, access)?)
-        })
+    /// Reads the local copy after a write that this node has made, whether the copy has a vote or not, on a
+    /// thread that may wait for the disk.
+    pub(crate) fn written_copy(
+        &self,
+        at: &RecordAt<'_>,
+    ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
+        self.read_on_pool(at, |records, at| fetch(records, at, true, IoMode::Wait))
+    }
+
+    fn read_on_pool<R>(
+        &self,
+        at: &RecordAt<'_>,
+        read: R,
+    ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<R>
+    where
+        R: FnOnce(&Records, &RecordAt<'_>) -> Result<Option<Copy>, StoreError> + Send + 'static,
+    {
+        let records = Arc::clone(&self.local.records);
+        let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
+        let read = move || {
+            let place = PlacedKey::new(&encoded, partition)?;
+            let copy = read(&records, &place.at())?;
+            Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
+        };
+        self.local.settings.blocking.on_pool(read)
     }
 
     /// Merges an object into the local copy. With `needs_ticket` the outcome carries a ticket even if the

@@ -133,6 +133,7 @@ impl Transfers {
         copy: NewCopy,
         peer: &Peer,
     ) -> Result<(), TransferError> {
+        let replacement_count = self.replica.healing.replacement_count();
         if !self.heal_replaced(copy.partition).await {
             return Err(TransferError::Damaged { partition: copy.partition });
         }
@@ -151,9 +152,10 @@ impl Transfers {
             self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next.filter(|_| !planted!(HandsOnePage));
         }
-        match self.replica.healing.replaced_in(copy.partition).is_empty() {
+        match self.replica.healing.replacement_count() == replacement_count {
             true => Ok(()),
-            // A write has replaced a damaged record during the walk.
+            // A write has replaced a damaged record during the walk, and the receiver may have got that
+            // record before it was complete.
             false => Err(TransferError::Damaged { partition: copy.partition }),
         }
     }

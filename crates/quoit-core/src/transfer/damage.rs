@@ -46,6 +46,7 @@ impl Transfers {
             (false, false) => HealOutcome::Unfinished,
         }
     }
+
     /// Completes the copies of a partition that have replaced damaged ones. The receiver would count them as
     /// whole. Returns false if a replica could not be asked.
     pub(super) async fn heal_replaced(self: &Arc<Self>, partition: Partition) -> bool {

@@ -82,7 +82,8 @@ impl Operator {
     }
 
     /// Waits until a machine has lost files while it was off, beyond those of `known_count` losses, and
-    /// returns the machine; `None` when the clients are done.
+    /// returns the first member that is off: that machine, unless another one is off as well. `None` when
+    /// the clients are done.
     pub(super) async fn until_loss(
         &self,
         known_count: &mut usize,
@@ -102,7 +103,7 @@ impl Operator {
     }
 
     /// Draws a change that takes positions from a member which has lost files; `None` in some cases.
-    pub(super) fn draw_without(&mut self, lossy: usize) -> Option<MemberChange> {
+    pub(super) fn draw_change_against(&mut self, lossy: usize) -> Option<MemberChange> {
         let capacity = CAPACITY_DEFAULT / 4;
         let mut possible = vec![None, Some(MemberChange::Capacity { of: lossy, capacity })];
         if self.members.len() > PRIMARY_COUNT {

@@ -124,7 +124,7 @@ impl Operator {
             } else if self.has_returns && self.members.len() > PRIMARY_COUNT {
                 self.take_away_and_return().await;
             } else {
-                let change = lossy.and_then(|lossy| self.draw_without(lossy));
+                let change = lossy.and_then(|lossy| self.draw_change_against(lossy));
                 let change = change.unwrap_or_else(|| self.draw(is_settled));
                 self.make(change).await;
             }

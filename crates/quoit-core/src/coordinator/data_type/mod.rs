@@ -209,7 +209,7 @@ impl Coordinator {
         if object.is_some() || !request.return_value {
             return Ok(object);
         }
-        object_of(self.replica.written_copy(&at)?)
+        object_of(self.replica.written_copy(&at).await?)
     }
 
     /// Does everything of an update except waiting for the sync and for other nodes.

@@ -291,7 +291,7 @@ impl<'a> WriteRun<'a> {
             return Ok(());
         };
         let place = PlacedKey::new(key, *partition).map_err(RequestError::from)?;
-        let stored = match self.coordinator.replica.read_copy_waiting(&place.at(), true).await {
+        let stored = match self.coordinator.replica.written_copy(&place.at()).await {
             Ok(Copy::Found(_, Some(stored))) => Some(stored),
             // The record has been removed since, so there is nothing to send.
             Ok(_) => None,
