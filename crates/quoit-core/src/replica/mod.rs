@@ -245,7 +245,7 @@ impl Replica {
     }
 
     /// True if this node is one of several primaries of a record.
-    pub(crate) fn is_one_of_several(&self, at: &RecordAt<'_>) -> bool {
+    fn is_one_of_several(&self, at: &RecordAt<'_>) -> bool {
         let topology = self.local.topology_now();
         let n_val = n_val_of(&self.local.control.read(), at.encoded).unwrap_or(1);
         topology.is_own(at.partition, n_val) && topology.primaries(at.partition, n_val).len() > 1

@@ -4,7 +4,7 @@
 //! The answers of a quorum are not enough. The damaged copy may have been one of the few that a write was
 //! acknowledged for. If one of the others is not asked, the copy that replaces the damaged one may lack that
 //! write, and a later quorum that counts it may miss the write. Such a copy stays damaged, and has no vote,
-//! until the background healing has asked all other replicas.
+//! until all other replicas have answered the background healing.
 
 use super::{ReadRun, ReadStop};
 use crate::placement::n_val_of;
