@@ -215,6 +215,8 @@ pub struct FaultRecord {
     /// True if a process ended other than by a clean shutdown, so that it lost what it had only in
     /// memory.
     pub has_process_ended: bool,
+    /// True if the operator has changed the members or their capacities.
+    pub has_layout_changed: bool,
 }
 
 impl FaultRecord {

@@ -45,8 +45,8 @@ pub struct RestConditions {
 ///
 /// # Errors
 ///
-/// Names the work that is left after a minute, or after a longer time if clocks were wrong or machines
-/// lost their power.
+/// Names the work that is left after a minute, or after a longer time if clocks were wrong, machines lost
+/// their power, or the layout has changed.
 pub async fn come_to_rest(
     run_context: &RunContext,
     conditions: RestConditions,
@@ -74,8 +74,8 @@ pub async fn come_to_rest(
         patience += PATIENCE_AFTER_WRONG_CLOCKS;
     }
     let equal_until = Instant::now() + patience;
-    if !hardships.power_losses_us.is_empty() {
-        patience += PATIENCE_AFTER_POWER_LOSS;
+    if !hardships.power_losses_us.is_empty() || hardships.has_layout_changed {
+        patience += PATIENCE_FOR_LEFT_BEHIND;
     }
     let give_up_at = Instant::now() + patience;
     loop {
@@ -94,10 +94,12 @@ pub async fn come_to_rest(
     Ok(())
 }
 
-/// Additional time if machines have lost their power. A tombstone that its first primary has lost is left
-/// behind. Another primary reaps it ten to twenty minutes after it was due, which is up to twenty seconds
-/// after it was written.
-const PATIENCE_AFTER_POWER_LOSS: Duration = Duration::from_secs(1_220);
+/// Additional time if tombstones may have been left behind: machines have lost their power, so that the first
+/// primary of a record may have lost its tombstone; or the layout has changed, so that a node that held the
+/// tombstone as a stray may have become a primary after the others had reaped it. Another primary than the
+/// first reaps such a tombstone ten to twenty minutes after it was due, which is up to twenty seconds after
+/// it was written.
+const PATIENCE_FOR_LEFT_BEHIND: Duration = Duration::from_secs(1_220);
 
 /// Conditions that the cluster has to meet at rest.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,8 @@
 //! record of it and removes it. This needs a single live layout and all primaries, but no other member.
 //!
 //! A tombstone can be left behind: the first primary never had it, another node was first primary at the
-//! time, or a power failure undid a removal. Any primary whose scan finds a tombstone that should be gone
+//! time, a power failure undid a removal, or a node that held it as a stray has become a primary after the
+//! other primaries had reaped it. Any primary whose scan finds a tombstone that should be gone
 //! long since has it reaped.
 //!
 //! Reap records keep older copies of the deleted records out until [`retirement`] finds that none can

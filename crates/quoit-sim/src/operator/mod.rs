@@ -202,6 +202,7 @@ impl Operator {
 
     async fn make(&mut self, change: MemberChange) {
         self.note(&format!("{change:?}"));
+        self.run_context.history.lock().hardships.has_layout_changed = true;
         if let MemberChange::ReplaceWiped { old, .. } = change {
             self.wipe(old).await;
         } else if let Some(lost) = change.lost() {
