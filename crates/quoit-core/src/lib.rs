@@ -106,7 +106,7 @@ pub use queues::{
 };
 pub use quoit_wire::SHARED_BYTES_MIN;
 pub use reap_records::{ReapRecordLimits, ReapRecordStats};
-pub use reaper::{ReapRecordBlockers, Reaper, ReapingBlockers};
+pub use reaper::{ReapPass, ReapRecordBlockers, Reaper, ReapingBlockers};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
     ClusterDigests, ClusterQuestion, ClusterWithRecord, ComparedRecord, CopiedPage, CopiedRecord,

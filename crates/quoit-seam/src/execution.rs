@@ -41,7 +41,9 @@ impl Pace for NeverPauses {
 /// hundred microseconds by long work that is not urgent. Costs a system call.
 ///
 /// Without it, a thread that was woken for a request may have to wait until the system preempts the
-/// computing thread, which takes milliseconds.
+/// computing thread, which takes milliseconds. Work that takes the locks of requests calls it while it holds
+/// none. A lower priority would not do for such work: the system could suspend the thread while it holds a
+/// lock, and requests would wait until its next turn.
 pub fn yield_to_requests() {
     std::thread::yield_now();
 }

@@ -77,15 +77,6 @@ impl Blocking {
     }
 }
 
-/// Yields the processor to other threads.
-///
-/// Some background steps take the locks of requests, many times and briefly. They have the priority of
-/// requests, and call this between two records, while they hold no lock. With a lower priority, the
-/// system could suspend the thread while it holds a lock, and requests would wait until its next turn.
-pub(crate) fn yield_to_requests() {
-    std::thread::yield_now();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,6 @@
 
 use super::Reaper;
 use crate::bitmap::Bitmap;
-use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{PlacedKey, n_val_of};
@@ -32,6 +31,7 @@ use quoit_cluster::{Lane, Replies, State};
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use quoit_planted::planted;
+use quoit_seam::yield_to_requests;
 use quoit_store::engine::IoMode;
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{
@@ -51,8 +51,6 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(CALL_TIMEOUT_MS as u64);
 const HELD_FOR: Duration = Duration::from_secs(30);
 /// Time after which a tombstone that could not be reaped is tried again, in microseconds.
 const RETRY_DELAY_US: u64 = 10_000_000;
-/// Largest number of tombstones in a batch.
-const BATCH_COUNT: usize = 500;
 /// Size of the names in a batch, in bytes, beyond which the batch is sent.
 const BATCH_BYTES: usize = 128 << 10;
 /// Largest number of records of a batch that are read from all primaries because their primaries store
@@ -122,7 +120,7 @@ impl Reaper {
                 AgreementStep::Later => later.push(noted),
                 AgreementStep::Elsewhere => {}
             }
-            if batch.len() >= BATCH_COUNT || size_bytes >= BATCH_BYTES {
+            if size_bytes >= BATCH_BYTES {
                 later.extend(self.reap_batch(&topology, take(&mut batch)).await);
                 size_bytes = 0;
             }

@@ -26,6 +26,7 @@ mod single_node;
 
 pub use blockers::ReapingBlockers;
 pub use retirement::ReapRecordBlockers;
+pub use single_node::ReapPass;
 
 use crate::coordinator::Coordinator;
 use crate::delivery::RecordDelivery;
@@ -92,20 +93,26 @@ impl Reaper {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut next_together = Instant::now();
+        let mut is_all = true;
         loop {
-            ticks.tick().await;
+            if is_all {
+                ticks.tick().await;
+            } else {
+                tokio::task::yield_now().await;
+            }
             let topology = self.local.topology();
             self.tombstones.note_layout(topology.newest_layout());
-            if !topology.is_alone() {
-                if Instant::now() >= next_together {
-                    let begun = Instant::now();
-                    let is_all = self.reap_together(delay_ms).await;
-                    next_together = if is_all { begun + TICK_TOGETHER } else { begun };
-                }
-                continue;
-            }
-            if let Err(fault) = self.reap_step(delay_ms).await {
-                tracing::warn!(%fault, "reaping put off");
+            if topology.is_alone() {
+                is_all = match self.reap_step(delay_ms).await {
+                    Ok(pass) => pass.is_all,
+                    Err(fault) => {
+                        tracing::warn!(%fault, "reaping put off");
+                        true
+                    }
+                };
+            } else if !is_all || Instant::now() >= next_together {
+                next_together = Instant::now() + TICK_TOGETHER;
+                is_all = self.reap_together(delay_ms).await;
             }
         }
     }
@@ -136,7 +143,12 @@ impl Reaper {
         let end_us = self.local.clock.monotonic_us() + SCAN_US;
         while self.local.clock.monotonic_us() < end_us {
             let place = match self.tombstones.scan_step(self.local.clock.monotonic_us()) {
-                ScanStep::Begin => continue,
+                ScanStep::Begin => {
+                    let tombstones = Arc::clone(&self.tombstones);
+                    let remove = move || Ok(tombstones.remove_found());
+                    self.local.settings.blocking.on_pool(remove).await?;
+                    continue;
+                }
                 ScanStep::Read(place) => place,
                 ScanStep::Wait => break,
             };

@@ -6,7 +6,6 @@
 
 use super::Reaper;
 use crate::bitmap::Bitmap;
-use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::placement::PlacedKey;
 use crate::reap_records::ReapRecord;
@@ -19,6 +18,7 @@ use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
+use quoit_seam::yield_to_requests;
 use quoit_store::engine::{IoMode, RecordAt};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{

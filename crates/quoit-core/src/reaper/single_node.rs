@@ -7,23 +7,36 @@
 
 use super::Reaper;
 use super::serve::reap_record;
-use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::placement::PlacedKey;
-use crate::tombstones::NotedTombstone;
+use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
+use quoit_seam::yield_to_requests;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
+/// Outcome of a pass of reaping on a node that is alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReapPass {
+    /// Number of tombstones that were removed.
+    pub reaped_count: usize,
+    /// True if no more tombstones were due.
+    pub is_all: bool,
+}
+
 impl Reaper {
-    /// Reaps the tombstones that are due, on a node that is alone, and returns how many it removed. With
-    /// `delay_ms` as `None`, only tombstones are reaped that an operator wants reaped.
+    /// Reaps tombstones that are due, on a node that is alone. With `delay_ms` as `None`, only tombstones are
+    /// reaped that an operator wants reaped.
     ///
     /// # Errors
     ///
     /// Errors of the engine. Tombstones that an operator wants reaped are tried again later; the next
     /// scan finds the others that were not reaped. A damaged record is no error, and stays.
-    pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
+    pub async fn reap_step(
+        self: &Arc<Self>,
+        delay_ms: Option<u64>,
+    ) -> Result<ReapPass, RequestError> {
         let mut due = self.due_tombstones(delay_ms).await?;
+        let is_all = due.len() < DUE_COUNT_MAX;
         let reaper = Arc::clone(self);
         let reap = move || {
             if reaper.hook.may_receive_older() {
@@ -31,7 +44,7 @@ impl Reaper {
                     // Further reap records can be made when some have retired.
                     Err(RequestError::Overload) => {
                         reaper.reap_later(due);
-                        return Ok(0);
+                        return Ok(ReapPass { reaped_count: 0, is_all });
                     }
                     Err(fault) => return Err(reaper.put_off(due, fault)),
                     Ok(()) => {}
@@ -46,7 +59,7 @@ impl Reaper {
                     Err(fault) => return Err(reaper.put_off(due.split_off(index), fault.into())),
                 }
             }
-            Ok(reaped_count)
+            Ok(ReapPass { reaped_count, is_all })
         };
         self.local.settings.blocking.on_pool(reap).await
     }

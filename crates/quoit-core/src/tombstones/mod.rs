@@ -10,8 +10,10 @@ use crate::settings::DeleteMode;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::Partition;
+use quoit_seam::yield_to_requests;
 use quoit_store::engine::RecordAt;
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,10 +26,11 @@ const QUEUE_COUNT_MAX: usize = 100_000;
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// Longest time that a fold, which has found tombstones for an operator, waits for places in the queue.
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
-/// Largest number of tombstones that one pass takes out of the queue.
-pub(crate) const DUE_COUNT_MAX: usize = 5_000;
-/// Number of records that a scan reads from the engine in one step.
-pub(crate) const SCAN_PAGE: usize = 250;
+/// Largest number of tombstones that one pass takes out of the queue. The pass handles them, and messages of
+/// them, on threads of requests, which should not be kept from requests for longer than some ten microseconds.
+pub(crate) const DUE_COUNT_MAX: usize = 200;
+/// Number of records that a scan reads from the engine in one step, without yielding to requests.
+pub(crate) const SCAN_PAGE: usize = 50;
 
 /// A tombstone that is to be reaped when it is due, if it is still stored unchanged then.
 pub(crate) struct NotedTombstone {
@@ -48,11 +51,16 @@ pub(crate) struct NotedTombstone {
     pub(crate) is_reaped_elsewhere: bool,
 }
 
+/// Tombstones by the time when they are due, and by the number of their insertion.
+type TombstonesByDue = BTreeMap<(u64, u64), NotedTombstone>;
+
 /// Queued tombstones in the order in which they are due.
 #[derive(Default)]
 struct TombstoneQueue {
-    /// By the time when they are due, and by the number of their insertion.
-    by_due: BTreeMap<(u64, u64), NotedTombstone>,
+    /// Tombstones that a scan finds again if they leave the queue.
+    found: TombstonesByDue,
+    /// Tombstones that are to be reaped whatever `delete_mode` says.
+    wanted: TombstonesByDue,
     next_number: u64,
     /// Number of tombstones for which places are reserved.
     reserved_count: usize,
@@ -61,7 +69,7 @@ struct TombstoneQueue {
 impl TombstoneQueue {
     /// Number of queued tombstones and of reserved places.
     fn count(&self) -> usize {
-        self.by_due.len() + self.reserved_count
+        self.found.len() + self.wanted.len() + self.reserved_count
     }
 
     fn has_room_for(&self, count: usize) -> bool {
@@ -70,8 +78,21 @@ impl TombstoneQueue {
 
     /// Inserts a tombstone, even if the queue is full.
     fn push(&mut self, noted: NotedTombstone) {
-        self.by_due.insert((noted.due_us, self.next_number), noted);
+        let queued = if noted.is_wanted { &mut self.wanted } else { &mut self.found };
+        queued.insert((noted.due_us, self.next_number), noted);
         self.next_number += 1;
+    }
+
+    /// Takes the tombstone that is due first out of the queue, if it is due.
+    fn pop_due(&mut self, now_us: u64) -> Option<NotedTombstone> {
+        let first = |queued: &TombstonesByDue| queued.first_key_value().map(|(place, _)| *place);
+        let queued = match (first(&self.found), first(&self.wanted)) {
+            (Some(found), Some(wanted)) if found < wanted => &mut self.found,
+            (Some(_), None) => &mut self.found,
+            (_, Some(_)) | (None, None) => &mut self.wanted,
+        };
+        let first = queued.first_entry().filter(|first| first.get().due_us <= now_us);
+        first.map(OccupiedEntry::remove)
     }
 }
 
@@ -207,28 +228,29 @@ impl NotedTombstones {
         }
     }
 
-    /// Returns the next step of the scan. When a scan begins, the queue is emptied, because the scan finds
-    /// its tombstones again. Tombstones that no scan would find stay in the queue.
+    /// Returns the next step of the scan. When a scan begins, the caller empties the queue
+    /// ([`Self::remove_found`]).
     pub(crate) fn scan_step(&self, monotonic_us: u64) -> ScanStep {
         let queue_count = self.queue.lock().count();
-        let step = self.scan.lock().step(monotonic_us, queue_count);
-        if step == ScanStep::Begin {
-            self.queue.lock().by_due.retain(|_, noted| noted.is_wanted);
+        self.scan.lock().step(monotonic_us, queue_count)
+    }
+
+    /// Empties the queue, except for tombstones that no scan would find: a scan begins, and finds the others
+    /// again. Yields to requests, since tens of thousands of them are freed.
+    pub(crate) fn remove_found(&self) {
+        let found = std::mem::take(&mut self.queue.lock().found);
+        for (count, tombstone) in found.into_iter().enumerate() {
+            drop(tombstone);
+            if count % DUE_COUNT_MAX == 0 {
+                yield_to_requests();
+            }
         }
-        step
     }
 
     /// Takes up to [`DUE_COUNT_MAX`] tombstones that are due out of the queue.
     pub(crate) fn take_due(&self, now_us: u64) -> Vec<NotedTombstone> {
         let mut queue = self.queue.lock();
-        let mut due = Vec::new();
-        while due.len() < DUE_COUNT_MAX
-            && let Some(first) = queue.by_due.first_entry()
-            && first.get().due_us <= now_us
-        {
-            due.push(first.remove());
-        }
-        due
+        std::iter::from_fn(|| queue.pop_due(now_us)).take(DUE_COUNT_MAX).collect()
     }
 }
 

@@ -7,11 +7,13 @@ use crate::keyfile::{
 };
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
-use quoit_seam::Disk;
+use quoit_seam::{Disk, yield_to_requests};
 use std::sync::{Arc, OnceLock};
 
 /// Memory in bytes at which a chunk is closed, after which it can be sorted without the lock.
 const CHUNK_BYTES: usize = 256 * 1024;
+/// Number of entries of a key file after which its writer yields to requests: some ten microseconds.
+const YIELD_INTERVAL: u32 = 64;
 
 /// Keys in the order of their writes, in chunks. A listing sorts each closed chunk once, and sorts a copy
 /// of the open chunk. Writers wait only while it copies the open chunk.
@@ -81,8 +83,13 @@ impl ActiveKeys {
         let mut merge = KeyMerge::new(sources, start)?;
         let base = self.chunks.lock().sequence_min.unwrap_or(0);
         let mut writer = KeyFileWriter::create(disk, &name, self.segment, base)?;
+        let mut entry_count = 0_u32;
         while let Some(merged) = merge.next_entry()? {
             writer.push(&merged.entry)?;
+            entry_count = entry_count.wrapping_add(1);
+            if entry_count.is_multiple_of(YIELD_INTERVAL) {
+                yield_to_requests();
+            }
         }
         writer.finish()?;
         KeyFile::open(disk, &name).map(Arc::new)
@@ -94,7 +101,11 @@ impl ActiveKeys {
             let chunks = self.chunks.lock();
             (chunks.closed.clone(), chunks.open.clone())
         };
-        let mut runs: Vec<_> = closed.iter().map(|chunk| chunk.sorted(self.segment)).collect();
+        let sorted = |chunk: &Arc<KeyFileChunk>| {
+            yield_to_requests();
+            chunk.sorted(self.segment)
+        };
+        let mut runs: Vec<_> = closed.iter().map(sorted).collect();
         if !open.is_empty() {
             runs.push(Arc::new(open.sort(self.segment)));
         }

@@ -67,6 +67,6 @@ impl Fixture {
     }
 
     pub async fn reap(&self) -> usize {
-        self.store.reaper().reap_step(Some(3_000)).await.unwrap()
+        self.store.reaper().reap_step(Some(3_000)).await.unwrap().reaped_count
     }
 }
