@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A node's copy of a key, as its store has it after a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ListedCopy {
+pub(crate) enum ListedCopy {
     /// The node has no record of the key.
     Missing,
     /// The node has a record of the key and can read it.
@@ -108,7 +108,11 @@ pub(crate) async fn check_listings(
 
 /// Returns the copies of a key on all nodes; none if no disk has rotted. Listings ask the primaries, by one
 /// of the layouts that the listing node knows.
-fn rotten_copies(run_context: &RunContext, machine: &Machine, key: KeyNumber) -> Vec<ListedCopy> {
+pub(crate) fn rotten_copies(
+    run_context: &RunContext,
+    machine: &Machine,
+    key: KeyNumber,
+) -> Vec<ListedCopy> {
     let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
     let Some(store) = machine.store().filter(|_| is_damaged) else { return Vec::new() };
     let name = RecordName::of(key, run_context.policy(key));

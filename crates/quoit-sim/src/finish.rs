@@ -1,7 +1,7 @@
 //! The end of a run: reads everything back, and checks the stores of all nodes.
 
 use crate::contents::{Contents, merged};
-use crate::final_listings::check_listings;
+use crate::final_listings::{ListedCopy, check_listings, rotten_copies};
 use crate::history::{Entry, FoundValue, KeyNumber, Reader};
 use crate::machine::{Machine, RequestOutcome};
 use crate::names::RecordName;
@@ -94,7 +94,6 @@ async fn check_entries(
     found: &BTreeMap<KeyNumber, Vec<FoundValue>>,
 ) -> Result<(), Violation> {
     let contents = contents_of_all(run_context)?;
-    let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
     let makes_entry = |write| run_context.history.lock().makes_entry(write);
     for policy in policies(run_context) {
         let list = || async {
@@ -113,10 +112,10 @@ async fn check_entries(
             let key = entry.1;
             let objects = contents.iter().filter_map(|contents| contents.objects.get(&key));
             let mut entries = objects.flat_map(|object| requests::entries_of(key, object));
-            // An unreadable record keeps its index entries until a client writes the key again.
+            // The value of a damaged record is not known, but its index entries are still found.
             let is_unreadable =
-                is_damaged && contents.iter().any(|contents| !contents.objects.contains_key(&key));
-            entries.any(|held| held == *entry) || is_unreadable
+                || rotten_copies(run_context, machine, key).contains(&ListedCopy::Damaged);
+            entries.any(|held| held == *entry) || is_unreadable()
         };
         let is_true = listed.iter().all(is_held);
         if !(is_complete && is_true && listed.is_sorted()) {
