@@ -5,6 +5,7 @@ use crate::history::{
 };
 use crate::machine::Machine;
 use crate::random::Random;
+use crate::register_clients;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::run_context::{ClientNumber, Failure, RunContext, answer_within_patience};
 use crate::workload::{LIVES_SECS, RequestKind, Workload};
@@ -215,12 +216,19 @@ impl Client {
 
     fn size_bytes(&mut self) -> usize {
         let most = if self.random.percent(2) { 100_000 } else { 300 };
-        self.random.index_below(most)
+        unlike_registers(self.random.index_below(most))
     }
 
     fn note(&self, machine: &Machine, text: &str) {
         self.run_context.trace.note(&self.place, &format!("{}: {text}", machine.name));
     }
+}
+
+/// Returns a size for a plain value that no value of a register has. Plain writes and writes of registers
+/// have the same numbers, and a value follows from its number and size. Checks that search a disk for a
+/// value must not find that of a register.
+const fn unlike_registers(size_bytes: usize) -> usize {
+    if size_bytes == register_clients::SIZE_BYTES { size_bytes + 1 } else { size_bytes }
 }
 
 /// Number of copies that a quorum means for the usual n_val of 3.
@@ -239,4 +247,20 @@ fn words(found: &[FoundValue]) -> String {
         FoundValue::Foreign(text) => format!("foreign {text}"),
     };
     found.iter().map(word).collect::<Vec<_>>().join("+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::WriteNumber;
+    use crate::value::value_of;
+
+    #[test]
+    fn no_plain_value_is_that_of_a_register() {
+        let number = WriteNumber(4);
+        let of_register = value_of(number, register_clients::SIZE_BYTES);
+        let sizes = (0..300).map(unlike_registers);
+        assert!(sizes.clone().all(|size_bytes| value_of(number, size_bytes) != of_register));
+        assert_eq!(sizes.filter(|size_bytes| *size_bytes == 7).count(), 1, "other sizes stay");
+    }
 }

@@ -1,6 +1,7 @@
 //! The end of a run: reads everything back, and checks the stores of all nodes.
 
 use crate::contents::{Contents, merged};
+use crate::final_listings::{ListedCopy, check_listings, rotten_copies};
 use crate::history::{Entry, FoundValue, KeyNumber, Reader};
 use crate::machine::{Machine, RequestOutcome};
 use crate::names::RecordName;
@@ -54,7 +55,7 @@ pub(crate) fn keys(run_context: &RunContext) -> impl Iterator<Item = KeyNumber> 
 }
 
 /// Returns the policies of the run's keys.
-fn policies(run_context: &RunContext) -> BTreeSet<Policy> {
+pub(crate) fn policies(run_context: &RunContext) -> BTreeSet<Policy> {
     run_context.history.lock().keys.iter().copied().collect()
 }
 
@@ -86,53 +87,6 @@ async fn read_all(
     Ok(all)
 }
 
-/// Compares the listings of a node with its reads.
-async fn check_listings(
-    run_context: &RunContext,
-    machine: &Machine,
-    found: &BTreeMap<KeyNumber, Vec<FoundValue>>,
-) -> Result<(), Violation> {
-    for policy in policies(run_context) {
-        let list =
-            || async { answer(machine.ask(move |store| requests::list_keys(store, policy)).await) };
-        let listed = retry_until_success(run_context, &format!("list {policy:?}"), list).await?;
-        let is_value = |found: &FoundValue| matches!(found, FoundValue::Value(_));
-        let of_policy = found.iter().filter(|(key, _)| run_context.policy(**key) == policy);
-        let is_complete = of_policy
-            .clone()
-            .filter(|(_, found)| found.iter().any(is_value))
-            .all(|(key, _)| listed.contains(key));
-        // A listing may show a key with a tombstone.
-        let there: Vec<_> = of_policy.filter(|(_, found)| !found.is_empty()).collect();
-        // It may also show a key whose value has expired.
-        let has_expiring = |key: &KeyNumber| {
-            let history = run_context.history.lock();
-            history.writes_of(*key).any(|(_, write)| write.expires_us.is_some())
-        };
-        // A record that could not be read because of a damaged disk may have been repaired meanwhile.
-        let is_found_since = |key: &KeyNumber| {
-            let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
-            let has_it = |contents: &Contents| contents.objects.contains_key(key);
-            is_damaged && contents_of_all(run_context).is_ok_and(|all| all.iter().any(has_it))
-        };
-        let is_true = listed.iter().all(|key| {
-            there.iter().any(|(there, _)| *there == key) || has_expiring(key) || is_found_since(key)
-        });
-        if !(is_complete && is_true) {
-            let contents = contents_of_all(run_context)?;
-            let of_policy = keys(run_context).filter(|key| run_context.policy(*key) == policy);
-            let held = of_policy.map(|key| (key, describe_copies(run_context, &contents, key)));
-            let text = format!(
-                "{} lists {listed:?} of {policy:?}, and reads found {there:?}; {:?}",
-                machine.name,
-                held.collect::<Vec<_>>(),
-            );
-            return Err(Violation::new(ViolationKind::WrongListing, text));
-        }
-    }
-    Ok(())
-}
-
 /// Compares the index queries of a node with its reads and with the contents of all nodes.
 async fn check_entries(
     run_context: &RunContext,
@@ -140,7 +94,6 @@ async fn check_entries(
     found: &BTreeMap<KeyNumber, Vec<FoundValue>>,
 ) -> Result<(), Violation> {
     let contents = contents_of_all(run_context)?;
-    let is_damaged = run_context.history.lock().hardships.is_disk_damaged;
     let makes_entry = |write| run_context.history.lock().makes_entry(write);
     for policy in policies(run_context) {
         let list = || async {
@@ -159,10 +112,10 @@ async fn check_entries(
             let key = entry.1;
             let objects = contents.iter().filter_map(|contents| contents.objects.get(&key));
             let mut entries = objects.flat_map(|object| requests::entries_of(key, object));
-            // An unreadable record keeps its index entries until a client writes the key again.
+            // The value of a damaged record is not known, but its index entries are still found.
             let is_unreadable =
-                is_damaged && contents.iter().any(|contents| !contents.objects.contains_key(&key));
-            entries.any(|held| held == *entry) || is_unreadable
+                || rotten_copies(run_context, machine, key).contains(&ListedCopy::Damaged);
+            entries.any(|held| held == *entry) || is_unreadable()
         };
         let is_true = listed.iter().all(is_held);
         if !(is_complete && is_true && listed.is_sorted()) {

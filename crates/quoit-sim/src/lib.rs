@@ -49,6 +49,7 @@ mod execution;
 mod family;
 mod fault_kind;
 mod faults;
+mod final_listings;
 mod finish;
 mod form;
 mod growth;

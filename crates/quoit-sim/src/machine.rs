@@ -394,10 +394,27 @@ impl Machine {
         W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
+        self.ask_connected(|store, _| work(store)).await
+    }
+
+    /// As [`Machine::ask`]. The work also gets the connections of the process that runs it: a stalled machine
+    /// may have another process when the request arrives than when the client sent it, or may not have
+    /// served clients yet.
+    pub async fn ask_connected<T, W, F>(&self, work: W) -> RequestOutcome<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(Arc<ReplicatedStore>, Arc<Internode>) -> F + Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
         self.going().await;
-        let calls =
-            self.state.lock().node_access.as_ref().map(|node_access| node_access.calls.clone());
-        self.ask_through(calls, work).await
+        let access = self
+            .state
+            .lock()
+            .node_access
+            .as_ref()
+            .map(|node_access| (node_access.calls.clone(), Arc::clone(&node_access.internode)));
+        let Some((calls, internode)) = access else { return RequestOutcome::NoNode };
+        self.ask_through(Some(calls), move |store| work(store, internode)).await
     }
 
     /// As [`Machine::ask`], for an operator: the node need not serve clients.

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Maximum pause between two requests of a client, in microseconds: short, so that clients compete.
 const PAUSE_US_MAX: u64 = 300_000;
 /// Bytes of the filling of a value.
-const SIZE_BYTES: usize = 20;
+pub(crate) const SIZE_BYTES: usize = 20;
 
 /// Creates the bucket type of registers.
 ///

@@ -87,15 +87,13 @@ impl RunContext {
     ) -> Result<(ReadNumber, VersionVector), String> {
         let start_us = self.time.now_us();
         let name = self.name(key);
-        let internode = machine.internode();
         let pause = if reader == Reader::Majority { LOOK_PAUSE } else { Duration::MAX };
         // This runs on the machine itself, because only its own clock tells which peers it has heard of
         // lately.
-        let asked = machine.ask(move |store| async move {
+        let asked = machine.ask_connected(move |store, internode| async move {
             let (mut missing, mut count) = (BTreeSet::new(), usize::MAX);
             let mut look = || {
-                missing
-                    .extend(internode.iter().flat_map(|internode| missing_at(&store, internode)));
+                missing.extend(missing_at(&store, &internode));
                 let state = store.control().read();
                 let layout = state.layouts().for_reads(name.partition(state.ring_size()));
                 let primaries = name.primaries(layout, state.ring_size(), name.n_val(&state));
@@ -117,33 +115,19 @@ impl RunContext {
             answer_within_patience(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
         let reader = match reader {
-            Reader::Majority if !self.is_majority_there(key, start_us, missing, primary_count) => {
+            Reader::Majority
+                if !includes_majority(
+                    &self.history.lock(),
+                    (key, start_us),
+                    &missing,
+                    primary_count,
+                ) =>
+            {
                 Reader::Client
             }
             reader => reader,
         };
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
-    }
-
-    /// True if a majority that was read includes a primary with every acknowledged put. That holds if
-    /// during the read no more machines were missing or disturbed than a majority can do without. If
-    /// fewer nodes than n_val were read, one machine holds several of the replicas, and the result is
-    /// false.
-    fn is_majority_there(
-        &self,
-        key: KeyNumber,
-        start_us: u64,
-        missing: BTreeSet<usize>,
-        primary_count: usize,
-    ) -> bool {
-        let history = self.history.lock();
-        let disturbed = history.hardships.disturbances.iter().rev();
-        let since = disturbed.take_while(|(at_us, _)| *at_us >= start_us);
-        let gone: BTreeSet<usize> = since.map(|(_, place)| *place).chain(missing).collect();
-        let policy = history.keys[key.0 as usize];
-        let n_val = history.replica_counts.least_from(Some(policy), start_us);
-        let is_spread = n_val as usize <= primary_count;
-        is_spread && gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
     }
 
     /// Records what a read found.
@@ -179,6 +163,24 @@ impl RunContext {
     }
 }
 
+/// True if a majority that was read includes a primary with every acknowledged put. That holds if from the
+/// start of the read on no more machines were missing or disturbed than a majority can do without. If fewer
+/// nodes than n_val were read, one machine holds several of the replicas, and the result is false.
+fn includes_majority(
+    history: &History,
+    (key, start_us): (KeyNumber, u64),
+    missing: &BTreeSet<usize>,
+    primary_count: usize,
+) -> bool {
+    let disturbed = history.hardships.disturbances.iter().rev();
+    let since = disturbed.take_while(|(at_us, _)| *at_us >= start_us);
+    let gone: BTreeSet<usize> = since.map(|(_, place)| *place).chain(missing.clone()).collect();
+    let policy = history.keys[key.0 as usize];
+    let n_val = history.replica_counts.least_from(Some(policy), start_us);
+    let is_spread = n_val as usize <= primary_count;
+    is_spread && gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
+}
+
 /// Outcome and reason of a request that has not succeeded.
 pub(crate) struct Failure {
     pub(crate) outcome: Outcome,
@@ -200,5 +202,26 @@ pub(crate) async fn answer_within_patience<T>(
         Ok(RequestOutcome::Answer(Err(error))) => {
             Err(Failure { outcome: requests::outcome_of(&error), text: error.to_string() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_was_read_if_at_most_a_minority_was_missing_or_disturbed() {
+        const KEY: KeyNumber = KeyNumber(0);
+        let mut history = History { keys: vec![Policy::Siblings], ..History::default() };
+        history.hardships.disturbances = vec![(90, 1), (110, 2)];
+        let is_there = |start_us, missing: &[usize], primary_count| {
+            let missing = missing.iter().copied().collect();
+            includes_majority(&history, (KEY, start_us), &missing, primary_count)
+        };
+        assert!(is_there(120, &[], 3) && is_there(120, &[0], 3));
+        assert!(!is_there(120, &[0, 1], 3), "one primary is left, and fallbacks took its place");
+        assert!(!is_there(120, &[], 2), "one machine holds two of three replicas");
+        assert!(is_there(100, &[2], 3), "one machine was first disturbed and then missing");
+        assert!(!is_there(100, &[0], 3) && !is_there(80, &[], 3), "two machines were away");
     }
 }

@@ -56,6 +56,14 @@ const REGRESSIONS: [(u64, &str); 23] = [
         "a loss of power while a snapshot was written left a node that had the log without its front",
     ),
 ];
+/// Further seeds of the mix, with the fault that each of them once found.
+const MIX_REGRESSIONS: [(u64, &str); 2] = [
+    (22044, "no node counted as missing for a read that was sent to a node before it served"),
+    (
+        22214,
+        "a listing showed a key whose only copy was damaged, and the check took it for a fault",
+    ),
+];
 /// Seeds that run with clients of data types.
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Further seeds of some families. One seed of `clusters` once found entries of a source queue that the
@@ -134,6 +142,9 @@ impl Check {
         let again = REGRESSIONS.into_iter().map(move |(seed, found)| {
             Self::PassesAgain(Run { seed, fault_options: former }, found)
         });
+        let of_mix_again = MIX_REGRESSIONS.into_iter();
+        let of_mix_again =
+            of_mix_again.map(move |(seed, found)| Self::PassesAgain(of_mix(seed), found));
         let of_families = FAMILY_SEEDS.into_iter().flat_map(|(family, seeds)| {
             let fault_options = FaultOptions { family: Some(family), ..FaultOptions::default() };
             seeds.map(move |seed| Self::Passes(Run { seed, fault_options }))
@@ -143,6 +154,7 @@ impl Check {
             DATA_TYPE_SEEDS.map(move |seed| Self::Passes(Run { seed, fault_options: data_types }));
         let repeats = REPEATED_SEEDS.map(move |seed| Self::Repeats(of_mix(seed)));
         let passes = CHECKED_SEEDS.map(move |seed| Self::Passes(of_mix(seed)));
+        let again = again.chain(of_mix_again);
         finds.chain(repeats).chain(again).chain(of_families).chain(of_data_types).chain(passes)
     }
 
