@@ -141,7 +141,7 @@ pub(crate) async fn drive(
         move || *stage.lock() == Stage::Work
     };
     let operator = has_operator.then(|| {
-        let operator = Operator::new(seed, run_context.clone(), settings.family);
+        let operator = Operator::new(seed, run_context.clone(), &settings);
         tokio::spawn(operator.run(is_working()))
     });
     let buckets = start_changes_of_buckets(&run_context, &settings, seed, is_working);
@@ -207,7 +207,7 @@ pub(crate) async fn drive_clusters(
     let clients = start_clients(&run_context, &settings, seed);
     let operator = has_operator.then(|| {
         let cluster = clusters[operated_cluster(seed, count)].clone();
-        tokio::spawn(Operator::new(seed, cluster, settings.family).run(is_working))
+        tokio::spawn(Operator::new(seed, cluster, &settings).run(is_working))
     });
     until_repaired(clients, &stage).await?;
     lift_limits(&run_context).await;

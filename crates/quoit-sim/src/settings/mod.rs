@@ -74,6 +74,8 @@ impl Settings {
     pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
         let counts: &[usize] = match self.family {
             _ if self.is_large => &LARGE_MACHINE_COUNTS,
+            // Of four nodes each keeps its positions, whichever capacity it has.
+            _ if self.returns_positions(seed) => &[5],
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
             Some(Family::Permissions) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
@@ -127,6 +129,12 @@ impl Settings {
         is_needed
             || self.is_large
             || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+    }
+
+    /// True if the operator takes positions in the layouts away from members and gives them back at once.
+    pub(crate) fn returns_positions(&self, seed: u64) -> bool {
+        self.family == Some(Family::Members)
+            && Random::new(seed, "returns", 0).percent(RETURNS_PERCENT)
     }
 
     /// True if the disk of one of the seed's machines may rot.
@@ -220,6 +228,8 @@ impl Settings {
 
 /// Percentage of runs with an operator who changes the members, of the runs without rot.
 const OPERATOR_PERCENT: u64 = 40;
+/// Percentage of runs of the family `members` in which positions go away and come back.
+const RETURNS_PERCENT: u64 = 40;
 /// Percentage of runs that may have rot among their faults; these runs have no operator.
 const ROT_PERCENT: u64 = 25;
 /// Percentages of runs with clients of data types: in general, and of the family `blackouts`.
