@@ -29,8 +29,6 @@ use tokio::time::timeout;
 
 /// Maximum time for the changes of an operator to be complete after all faults were repaired.
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
-/// Number of clients of registers.
-const REGISTER_CLIENT_COUNT: u64 = 3;
 
 /// Waits until an operator has completed its changes, after all faults were repaired.
 async fn until_done(
@@ -66,12 +64,11 @@ fn start_clients(run_context: &RunContext, settings: &Settings, seed: u64) -> Ve
             let client = DataTypeClient::new(ClientNumber(number), seed, ground_of(number));
             tokio::spawn(client.run(settings.operations()))
         });
-    let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
-        .map(|number| {
-            let of = (settings.register_count(seed), settings.register_timeouts_ms());
-            let client = RegisterClient::new(ClientNumber(number), seed, run_context.clone(), of);
-            tokio::spawn(client.run(settings.operations()))
-        });
+    let of_registers = (1..=settings.register_client_count(seed)).map(|number| {
+        let of = (settings.register_count(seed), settings.register_timeouts_ms());
+        let client = RegisterClient::new(ClientNumber(number), seed, run_context.clone(), of);
+        tokio::spawn(client.run(settings.register_operations()))
+    });
     clients.chain(of_data_types).chain(of_registers).collect()
 }
 

@@ -88,6 +88,7 @@ impl Settings {
                 | Family::MarkedDown,
             ) => &[3, 4, 4, 5],
             Some(Family::WithoutExchanges | Family::WrongStarts | Family::Registers) => &[3, 4, 5],
+            Some(Family::ForgottenGrants) => &[3, 3, 4],
             // A cluster of three has no fallbacks.
             Some(Family::Lull) => &[3, 4, 4, 5],
             _ => &MACHINE_COUNTS,
@@ -121,7 +122,13 @@ impl Settings {
         );
         let is_excluded = matches!(
             self.family,
-            Some(Family::LostFiles | Family::OlderData | Family::WrongStarts | Family::Lull)
+            Some(
+                Family::LostFiles
+                    | Family::OlderData
+                    | Family::WrongStarts
+                    | Family::Lull
+                    | Family::ForgottenGrants
+            )
         );
         if is_excluded {
             return false;
@@ -151,6 +158,7 @@ impl Settings {
             self.family,
             Some(
                 Family::Registers
+                    | Family::ForgottenGrants
                     | Family::Clusters
                     | Family::Expiring
                     | Family::Permissions
@@ -177,7 +185,7 @@ impl Settings {
     /// True if the seed's run has clients of registers.
     pub(crate) fn has_registers(&self, seed: u64) -> bool {
         match self.family {
-            Some(Family::Registers) => true,
+            Some(Family::Registers | Family::ForgottenGrants) => true,
             Some(Family::Former | Family::Clusters) => false,
             _ => {
                 !self.mixes_versions(seed)
