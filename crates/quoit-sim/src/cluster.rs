@@ -11,6 +11,7 @@ use crate::engine::EngineKind;
 use crate::family::Family;
 use crate::faults::{
     LATENCY_US, MachineFault, PlannedFault, RotChance, plan, plan_in_lull, plan_later,
+    plan_restarts_beside_cuts,
 };
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
@@ -287,6 +288,11 @@ fn planned_faults(seed: u64, settings: &Settings, run_context: &RunContext) -> V
         // A node that hears of no other member serves with its own time, so no other fault may separate
         // the nodes.
         planned.clear();
+    }
+    if settings.family == Some(Family::ForgottenGrants) {
+        planned.clear();
+        let mut random = Random::new(seed, "restarts beside cuts", 0);
+        planned.extend(plan_restarts_beside_cuts(&mut random, machine_count, &tempo));
     }
     if settings.mixes_versions(seed) {
         planned.extend(plan_upgrades(seed, &run_context.in_service()));

@@ -29,8 +29,6 @@ use tokio::time::timeout;
 
 /// Maximum time for the changes of an operator to be complete after all faults were repaired.
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
-/// Number of clients of registers.
-const REGISTER_CLIENT_COUNT: u64 = 3;
 
 /// Waits until an operator has completed its changes, after all faults were repaired.
 async fn until_done(
@@ -66,12 +64,11 @@ fn start_clients(run_context: &RunContext, settings: &Settings, seed: u64) -> Ve
             let client = DataTypeClient::new(ClientNumber(number), seed, ground_of(number));
             tokio::spawn(client.run(settings.operations()))
         });
-    let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
-        .map(|number| {
-            let of = (settings.register_count(seed), settings.register_timeouts_ms());
-            let client = RegisterClient::new(ClientNumber(number), seed, run_context.clone(), of);
-            tokio::spawn(client.run(settings.operations()))
-        });
+    let of_registers = (1..=settings.register_client_count(seed)).map(|number| {
+        let of = (settings.register_count(seed), settings.register_timeouts_ms());
+        let client = RegisterClient::new(ClientNumber(number), seed, run_context.clone(), of);
+        tokio::spawn(client.run(settings.register_operations()))
+    });
     clients.chain(of_data_types).chain(of_registers).collect()
 }
 
@@ -141,7 +138,7 @@ pub(crate) async fn drive(
         move || *stage.lock() == Stage::Work
     };
     let operator = has_operator.then(|| {
-        let operator = Operator::new(seed, run_context.clone(), settings.family);
+        let operator = Operator::new(seed, run_context.clone(), &settings);
         tokio::spawn(operator.run(is_working()))
     });
     let buckets = start_changes_of_buckets(&run_context, &settings, seed, is_working);
@@ -207,7 +204,7 @@ pub(crate) async fn drive_clusters(
     let clients = start_clients(&run_context, &settings, seed);
     let operator = has_operator.then(|| {
         let cluster = clusters[operated_cluster(seed, count)].clone();
-        tokio::spawn(Operator::new(seed, cluster, settings.family).run(is_working))
+        tokio::spawn(Operator::new(seed, cluster, &settings).run(is_working))
     });
     until_repaired(clients, &stage).await?;
     lift_limits(&run_context).await;

@@ -39,6 +39,9 @@ pub enum Family {
     Clusters,
     /// Some clients work on registers: records that only conditional writes change.
     Registers,
+    /// Clients work on one register. Machines restart, and forget the grants that they gave, while two others
+    /// can't reach each other.
+    ForgottenGrants,
     /// Some values expire, including values that have replaced others. Clocks are right.
     Expiring,
     /// An operator grants and revokes a permission, and the network is cut for longer than in other
@@ -69,7 +72,7 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::General,
         Self::Former,
         Self::HungDisks,
@@ -84,6 +87,7 @@ impl Family {
         Self::PassedOnOnce,
         Self::Clusters,
         Self::Registers,
+        Self::ForgottenGrants,
         Self::Expiring,
         Self::Permissions,
         Self::Blackouts,
@@ -114,6 +118,7 @@ impl Family {
             Self::PassedOnOnce => "passed-on-once",
             Self::Clusters => "clusters",
             Self::Registers => "registers",
+            Self::ForgottenGrants => "forgotten-grants",
             Self::Expiring => "expiring",
             Self::Permissions => "rights",
             Self::Blackouts => "blackouts",
@@ -127,7 +132,8 @@ impl Family {
         }
     }
 
-    /// Percentage of seeds that draw each family. All other seeds are of the family `general`.
+    /// Percentage of seeds that draw each family. All other seeds are of the family `general`. The families
+    /// `former` and `forgotten-grants` are not drawn.
     const SHARES: [(Self, u64); 22] = [
         (Self::HungDisks, 4),
         (Self::CleanStops, 2),
@@ -175,6 +181,7 @@ impl Family {
                 | Self::LostFilesAndMembers
                 | Self::LeaverDies
                 | Self::Clusters
+                | Self::ForgottenGrants
                 | Self::Expiring
                 | Self::WithoutExchanges
                 | Self::Members
@@ -230,6 +237,7 @@ impl Family {
             | Self::RotAndMembers
             | Self::LostFilesAndMembers
             | Self::LeaverDies
+            | Self::ForgottenGrants
             | Self::MarkedDown => &[],
         }
     }

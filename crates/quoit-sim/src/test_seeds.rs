@@ -70,7 +70,7 @@ const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// other cluster never confirmed as synced, because it had reaped the object. One seed of `blackouts`
 /// once found a deleted value that a leaving node brought back, and one a start that kept records behind a
 /// gap in the log.
-const FAMILY_SEEDS: [(Family, Range<u64>); 7] = [
+const FAMILY_SEEDS: [(Family, Range<u64>); 8] = [
     (Family::Clusters, 0..14),
     (Family::Blackouts, 40..48),
     (Family::Blackouts, 263..264),
@@ -78,9 +78,10 @@ const FAMILY_SEEDS: [(Family, Range<u64>); 7] = [
     (Family::WipedDirectories, 0..10),
     (Family::MarkedDown, 0..10),
     (Family::LostFilesAndMembers, 0..10),
+    (Family::ForgottenGrants, 0..10),
 ];
 /// Planted faults that seeds of a family have to find.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 19] = [
+const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 21] = [
     (Family::Permissions, PlantedFault::KeepsEpoch),
     (Family::Permissions, PlantedFault::ForgetsSince),
     (Family::Permissions, PlantedFault::RefusesUnasked),
@@ -89,6 +90,8 @@ const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 19] = [
     (Family::WrongStarts, PlantedFault::ServesBeforeTime),
     (Family::WithoutExchanges, PlantedFault::DropsHints),
     (Family::Members, PlantedFault::ReadsNewestLayout),
+    (Family::Members, PlantedFault::RemovesOwnCopies),
+    (Family::ForgottenGrants, PlantedFault::TakesReplacedGrants),
     (Family::HungDisks, PlantedFault::AgreesUnsynced),
     (Family::LostFiles, PlantedFault::OverlooksLosses),
     (Family::LostFiles, PlantedFault::KeepsActorAfterLoss),

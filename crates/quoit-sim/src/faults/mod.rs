@@ -3,7 +3,7 @@
 mod planner;
 mod plans;
 
-pub use plans::{RotChance, plan, plan_in_lull, plan_later};
+pub use plans::{RotChance, plan, plan_in_lull, plan_later, plan_restarts_beside_cuts};
 
 /// A fault, or its repair. Machines are identified by their indexes, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,12 @@ const LONG_STALLS_US: Range<u64> = 1_500_000..4_000_000;
 /// Range of the times for which the messages of one machine to another one are held back so that the other
 /// one takes it for down, in microseconds.
 const LONG_ONE_WAY_US: Range<u64> = 4_000_000..10_000_000;
+/// Ranges in microseconds, for a machine that restarts while two others can't reach each other: how long the
+/// cut lasts, how long after its beginning the machine goes down, and how long it is off. A coordinator waits
+/// for a primary's grant for 1 s, or until it takes the primary for down.
+const CUTS_BESIDE_US: Range<u64> = 900_000..2_000_000;
+const RESTARTS_AFTER_US: Range<u64> = 20_000..500_000;
+const RESTARTS_US: Range<u64> = 10_000..150_000;
 /// Time after which a process that was told to stop has surely ended, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
 /// Range of the ages of a copy of the data when it is restored, in microseconds.
@@ -139,6 +145,25 @@ impl Planner<'_> {
         self.put(at_us, cut(true));
         let end_us = at_us + self.random.within(LONG_ONE_WAY_US);
         self.put(end_us, cut(false));
+    }
+
+    /// Plans a cut between two machines and, before either takes the other for down, a restart of a third one
+    /// that both can reach. What the third one has in memory only is gone while requests of both wait.
+    pub(super) fn add_restart_beside_cut(&mut self, at_us: u64) {
+        let place = self.machine();
+        let one = self.other_than(place);
+        let others: Vec<usize> =
+            (0..self.machine_count).filter(|of| *of != place && *of != one).collect();
+        let other = *self.random.pick(&others);
+        let end_us = at_us + self.random.within(CUTS_BESIDE_US);
+        for (from, to) in [(one, other), (other, one)] {
+            self.put(at_us, MachineFault::Cut { from, to, is_cut: true });
+            self.put(end_us, MachineFault::Cut { from, to, is_cut: false });
+        }
+        let kill_us = at_us + self.random.within(RESTARTS_AFTER_US);
+        self.put(kill_us, MachineFault::Kill(place));
+        let start_us = kill_us + self.random.within_by_magnitude(RESTARTS_US);
+        self.put(start_us, MachineFault::Start(place));
     }
 
     /// Plans a hung disk. Often the machine loses its power, or its process is killed, before the disk

@@ -6,6 +6,7 @@ use crate::family::Family;
 use crate::fault_kind::FaultKind;
 use crate::random::Random;
 use crate::workload::Tempo;
+use std::ops::Range;
 
 /// Percentage of runs that have each of the kinds of [`FaultKind::LATER`].
 const LATER_PERCENT: u64 = 20;
@@ -163,6 +164,29 @@ pub fn plan_in_lull(
     planner.planned
 }
 
+/// Range of the times from a restart beside a cut to the next one, in microseconds.
+const RESTART_PAUSES_US: Range<u64> = 1_500_000..3_000_000;
+
+/// Plans restarts of machines, each just after two others have lost sight of each other
+/// ([`Planner::add_restart_beside_cut`]), throughout the time of faults.
+#[must_use]
+pub fn plan_restarts_beside_cuts(
+    random: &mut Random,
+    machine_count: usize,
+    tempo: &Tempo,
+) -> Vec<PlannedFault> {
+    let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
+    if machine_count < 3 {
+        return planner.planned;
+    }
+    let mut at_us = planner.random.within(RESTART_PAUSES_US);
+    while at_us < tempo.faults_until_us {
+        planner.add_restart_beside_cut(at_us);
+        at_us += planner.random.within(RESTART_PAUSES_US);
+    }
+    planner.planned
+}
+
 /// True if a machine is off at a time, by the faults that are planned before it.
 fn is_off(planned: &[PlannedFault], place: usize, at_us: u64) -> bool {
     let leaves_off = |fault: MachineFault| match fault {
@@ -180,8 +204,9 @@ fn is_off(planned: &[PlannedFault], place: usize, at_us: u64) -> bool {
 /// True if runs of a family may draw a kind of fault.
 fn is_possible(kind: FaultKind, family: Option<Family>) -> bool {
     match family {
-        // After a blackout no node can tell another one the right time.
-        Some(Family::WrongStarts) => false,
+        // After a blackout no node can tell another one the right time. Where grants are forgotten, other
+        // faults would leave few moments in which two writes can get a majority.
+        Some(Family::WrongStarts | Family::ForgottenGrants) => false,
         // A comparison of clusters asks one replica of each. After a blackout many replicas lack records,
         // and anti-entropy, which brings them later, queues nothing for other clusters.
         Some(Family::Clusters) => kind != FaultKind::Blackout,
@@ -222,6 +247,39 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_machine_restarts_while_two_others_are_cut_apart() {
+        for machine_count in 3..5 {
+            let mut random = Random::new(7, "restarts", 0);
+            let planned = plan_restarts_beside_cuts(&mut random, machine_count, &Tempo::default());
+            assert!(!planned.is_empty());
+            for each in planned.chunks(6) {
+                let times: Vec<u64> = each.iter().map(|planned| planned.at_us).collect();
+                let faults: Vec<MachineFault> = each.iter().map(|planned| planned.fault).collect();
+                let [MachineFault::Cut { from: one, to: other, is_cut: true }, ..] = faults[..]
+                else {
+                    panic!("a cut comes first, not {faults:?}");
+                };
+                let cut = |from, to, is_cut| MachineFault::Cut { from, to, is_cut };
+                let cuts = [
+                    cut(one, other, true),
+                    cut(one, other, false),
+                    cut(other, one, true),
+                    cut(other, one, false),
+                ];
+                assert_eq!(faults[..4], cuts);
+                let [.., MachineFault::Kill(killed), MachineFault::Start(started)] = faults[..]
+                else {
+                    panic!("a restart comes last, not {faults:?}");
+                };
+                assert!(killed == started && killed != one && killed != other, "{faults:?}");
+                assert!(times[0] < times[4] && times[4] < times[5] && times[5] < times[1]);
+            }
+        }
+        let mut random = Random::new(7, "restarts", 0);
+        assert!(plan_restarts_beside_cuts(&mut random, 2, &Tempo::default()).is_empty());
     }
 
     #[test]

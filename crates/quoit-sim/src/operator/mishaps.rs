@@ -5,11 +5,11 @@ use super::change::{MemberChange, step};
 use super::{Operator, PRIMARY_COUNT, RETRY_PAUSE};
 use crate::machine::{Machine, MachineUse};
 use crate::orders::Order;
-use quoit_cluster::{CAPACITY_DEFAULT, ControlPlane, MemberStatus};
+use quoit_cluster::{CAPACITY_DEFAULT, ControlPlane, MemberStatus, State};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Percentage of machines without their directories that no message reaches.
 const ISOLATED_PERCENT: u64 = 50;
@@ -17,12 +17,22 @@ const ISOLATED_PERCENT: u64 = 50;
 /// runs before the operator switches it off.
 const WIPED_OFF_US: Range<u64> = 10_000..2_000_000;
 const WIPED_ON_US: Range<u64> = 2_000_000..8_000_000;
-/// Longest time for which answers to a member are held back while its positions come back.
-const RETURN_PATIENCE: Duration = Duration::from_secs(4);
+/// Longest time for which the operator waits for a layout before it goes on.
+const LAYOUT_PATIENCE: Duration = Duration::from_secs(10);
+/// Ranges in microseconds, of the times for which the messages of another member are held back: before a
+/// member's positions come back, and at most afterwards.
+const WALK_US: Range<u64> = 100_000..400_000;
+const RETURN_PAUSES_US: Range<u64> = 1_000_000..10_000_000;
 /// Pause between two checks whether a machine has lost files.
 const LOSS_LOOK: Duration = Duration::from_millis(4);
 /// Pause between two checks whether a leaving node has handed over everything.
 const EXIT_LOOK: Duration = Duration::from_millis(4);
+
+/// True if the only live layout is newer than the one of this version.
+fn is_only_newer(state: &State, version: u64) -> bool {
+    let layouts = state.layouts();
+    layouts.newest().version() > version && !layouts.is_moving()
+}
 
 impl Operator {
     /// Cuts a member off from all others, marks it as down, and lets all spare machines join. When the others
@@ -63,22 +73,70 @@ impl Operator {
         self.away = None;
     }
 
-    /// Takes positions in the layouts away from a member, and gives them back as soon as the member has
-    /// records that are not its own any more.
+    /// Takes positions in the layouts away from a member, and gives them back as soon as the member hands over
+    /// records that are not its own any more. Meanwhile the messages of another member to it are held back,
+    /// in most cases until the others have handed over what the member needs for its positions.
     pub(super) async fn take_away_and_return(&mut self) {
         let members: Vec<usize> = self.members.iter().copied().collect();
         let of = *self.random.pick(&members);
+        let known = self.newest_layout_of(of);
         self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT / 4 }).await;
-        self.until_moved(|machine| machine == of).await;
+        let is_taken = self.until(of, |state| is_only_newer(state, known)).await;
+        self.note(if is_taken { "positions are taken" } else { "positions are not taken yet" });
         // What the member is about to hand over it hands to all primaries, and it waits for their answers.
         let others: Vec<usize> = members.into_iter().filter(|member| *member != of).collect();
         let from = *self.random.pick(&others);
         self.run_context.orders.give(Order::Cut { from, to: of, is_cut: true });
+        let walk_us = self.random.within(WALK_US);
+        sleep(Duration::from_micros(walk_us)).await;
         self.make(MemberChange::Capacity { of, capacity: CAPACITY_DEFAULT * 4 }).await;
-        let has_moved = self.until_moved(|machine| machine == of);
-        let in_time = tokio::time::timeout(RETURN_PATIENCE, has_moved).await;
-        self.note(if in_time.is_ok() { "positions are back" } else { "positions come back" });
+        let pause_us = self.random.within(RETURN_PAUSES_US);
+        let handed = self.until_handed(of, from);
+        let is_handed = timeout(Duration::from_micros(pause_us), handed).await.is_ok();
+        self.note(if is_handed { "positions are back" } else { "positions come back" });
         self.run_context.orders.give(Order::Cut { from, to: of, is_cut: false });
+    }
+
+    /// Waits until a machine's node knows of a new layout, and all members except one have handed over what
+    /// the node needs of them.
+    async fn until_handed(&self, to: usize, besides: usize) {
+        let id = Machine::node_id_at(to);
+        let is_handed = |machine: &Arc<Machine>| {
+            let waiting = machine.store().map(|store| store.transfers().stats().waiting);
+            waiting.is_some_and(|waiting| !waiting.contains_key(&id))
+        };
+        let moves = |state: &State| state.layouts().is_moving();
+        while !self.knows(to, moves) {
+            sleep(EXIT_LOOK).await;
+        }
+        let machines = self.run_context.in_service();
+        let sources = machines.iter().filter(|of| of.index != to && of.index != besides);
+        while !sources.clone().all(is_handed) {
+            sleep(EXIT_LOOK).await;
+        }
+    }
+
+    /// Returns the version of the newest layout that a machine's node knows; 0 while it is down.
+    fn newest_layout_of(&self, place: usize) -> u64 {
+        let store = self.run_context.machines[place].store();
+        store.map_or(0, |store| store.control().read().layouts().newest().version())
+    }
+
+    /// True if the state that a machine's node knows meets a condition. False while the node is down.
+    fn knows(&self, place: usize, meets: impl Fn(&State) -> bool) -> bool {
+        let store = self.run_context.machines[place].store();
+        store.is_some_and(|store| meets(&store.control().read()))
+    }
+
+    /// Waits until the state that a machine's node knows meets a condition. Returns false if that takes too
+    /// long.
+    async fn until(&self, place: usize, meets: impl Fn(&State) -> bool) -> bool {
+        let met = async {
+            while !self.knows(place, &meets) {
+                sleep(EXIT_LOOK).await;
+            }
+        };
+        timeout(LAYOUT_PATIENCE, met).await.is_ok()
     }
 
     /// Waits until a machine has lost files while it was off, beyond those of `known_count` losses, and

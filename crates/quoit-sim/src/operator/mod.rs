@@ -15,6 +15,7 @@ use crate::machine::{Machine, MachineUse};
 use crate::orders::Order;
 use crate::random::Random;
 use crate::run_context::RunContext;
+use crate::settings::Settings;
 use crate::versions::NEWER;
 use change::{MemberChange, step};
 use quoit_cluster::{CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId};
@@ -30,8 +31,6 @@ const PAUSE_US_MAX: u64 = 5_000_000;
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Percentage of runs of the family `general`, of those with an operator, in which leaving nodes die.
 const LEAVERS_DIE_PERCENT: u64 = 30;
-/// Percentage of runs of the family `members` in which positions go away and come back.
-const RETURNS_PERCENT: u64 = 40;
 /// Number of primaries of a key. With fewer nodes, one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
 
@@ -69,7 +68,8 @@ pub struct Operator {
 impl Operator {
     /// Creates the operator of a cluster of all machines in service.
     #[must_use]
-    pub fn new(seed: u64, run_context: RunContext, family: Option<Family>) -> Self {
+    pub fn new(seed: u64, run_context: RunContext, settings: &Settings) -> Self {
+        let family = settings.family;
         let members = run_context.in_service().iter().map(|machine| machine.index).collect();
         let random = Random::new(seed, "operator", 0);
         let is_drawn = || Random::new(seed, "leavers die", 0).percent(LEAVERS_DIE_PERCENT);
@@ -97,8 +97,7 @@ impl Operator {
             has_wipes: family == Some(Family::WipedDirectories),
             marks_members: family == Some(Family::MarkedDown),
             follows_losses: family == Some(Family::LostFilesAndMembers),
-            has_returns: family == Some(Family::Members)
-                && Random::new(seed, "returns", 0).percent(RETURNS_PERCENT),
+            has_returns: settings.returns_positions(seed),
             away: None,
         }
     }
@@ -121,7 +120,7 @@ impl Operator {
             }
             if self.marks_members && is_settled {
                 self.grow_without_one(&are_clients_working).await;
-            } else if self.has_returns && self.members.len() > PRIMARY_COUNT {
+            } else if self.has_returns && self.members.len() > PRIMARY_COUNT + 1 {
                 self.take_away_and_return().await;
             } else {
                 let change = lossy.and_then(|lossy| self.draw_change_against(lossy));

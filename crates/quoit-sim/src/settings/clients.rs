@@ -73,6 +73,7 @@ impl Settings {
                     | Family::OlderData
                     | Family::Lull
                     | Family::MarkedDown
+                    | Family::ForgottenGrants
             )
         );
         !self.is_large && !takes_long && Random::new(seed, "tempo", 0).percent(QUICK_PERCENT)
@@ -82,6 +83,9 @@ impl Settings {
     pub(crate) fn tempo(&self, seed: u64) -> Tempo {
         let mut tempo = if self.is_quick(seed) { Tempo::quick() } else { Tempo::default() };
         tempo.faults_until_us *= if self.is_large { LARGE_TIME_FACTOR } else { 1 };
+        if self.family == Some(Family::ForgottenGrants) {
+            tempo.faults_until_us = FORGOTTEN_GRANTS_UNTIL_US;
+        }
         let is_lull = self.family == Some(Family::Lull);
         if is_lull || self.loses_files_late(seed) {
             tempo.lull_us = LULL_OF_IDLE_TIMEOUTS
@@ -125,9 +129,12 @@ impl Settings {
 
     /// Longest time that messages take throughout the seed's run, in microseconds; `None` if they are slow
     /// only at times. In half of the runs of the family `registers` a grant is under way for so long that
-    /// others often come in between.
+    /// others often come in between. In the family `forgotten-grants` messages take less.
     pub(crate) fn lasting_latency_us(&self, seed: u64) -> Option<u64> {
         let mut random = Random::new(seed, "lasting latency", 0);
+        if self.family == Some(Family::ForgottenGrants) {
+            return Some(random.within(FORGOTTEN_GRANTS_US));
+        }
         let is_slow = self.family == Some(Family::Registers) && random.percent(SLOW_GRANTS_PERCENT);
         is_slow.then(|| random.within(SLOW_GRANTS_US))
     }
@@ -135,13 +142,33 @@ impl Settings {
     /// Range of the timeouts of requests on registers, in milliseconds. Where processes stall for as long as
     /// grants last, a request takes longer.
     pub(crate) fn register_timeouts_ms(&self) -> Range<u32> {
-        500..if self.family == Some(Family::Registers) { 10_000 } else { 4_000 }
+        let is_long = matches!(self.family, Some(Family::Registers | Family::ForgottenGrants));
+        500..if is_long { 10_000 } else { 4_000 }
+    }
+
+    /// Number of clients of registers in the seed's run. Where grants are forgotten, two writes have to meet
+    /// within a second.
+    pub(crate) fn register_client_count(&self, seed: u64) -> u64 {
+        match self.family {
+            Some(Family::ForgottenGrants) => MANY_REGISTER_CLIENTS,
+            _ if self.has_registers(seed) => REGISTER_CLIENTS,
+            _ => 0,
+        }
+    }
+
+    /// Number of requests of each client of registers.
+    pub(crate) fn register_operations(&self) -> u64 {
+        let is_long = self.family == Some(Family::ForgottenGrants);
+        self.operations() * if is_long { FORGOTTEN_GRANTS_REQUESTS_FACTOR } else { 1 }
     }
 
     /// Number of the registers that clients of the seed's run work on.
     pub(crate) fn register_count(&self, seed: u64) -> u32 {
-        let is_one = self.family == Some(Family::Registers)
-            && Random::new(seed, "register count", 0).percent(ONE_REGISTER_PERCENT);
+        let is_drawn = || Random::new(seed, "register count", 0).percent(ONE_REGISTER_PERCENT);
+        let is_one = match self.family {
+            Some(Family::Registers) => is_drawn(),
+            family => family == Some(Family::ForgottenGrants),
+        };
         if is_one { 1 } else { Register::COUNT }
     }
 }
@@ -177,5 +204,15 @@ const FEW_KEYS: u64 = 4;
 /// that these take, in microseconds.
 const SLOW_GRANTS_PERCENT: u64 = 50;
 const SLOW_GRANTS_US: Range<u64> = 200_000..600_000;
+/// Range of the longest times that messages take in the family `forgotten-grants`, in microseconds.
+const FORGOTTEN_GRANTS_US: Range<u64> = 20_000..200_000;
+/// Numbers of clients of registers: in general, and of the family `forgotten-grants`.
+const REGISTER_CLIENTS: u64 = 3;
+const MANY_REGISTER_CLIENTS: u64 = 6;
+/// Time within which machines restart in the family `forgotten-grants`, in microseconds.
+const FORGOTTEN_GRANTS_UNTIL_US: u64 = 25_000_000;
+/// Factor by which clients of registers send more requests in runs of the family `forgotten-grants`, where
+/// requests take little time.
+const FORGOTTEN_GRANTS_REQUESTS_FACTOR: u64 = 2;
 /// Percentage of runs of the family `registers` in which all clients work on the same register.
 const ONE_REGISTER_PERCENT: u64 = 50;

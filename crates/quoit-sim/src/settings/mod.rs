@@ -74,6 +74,8 @@ impl Settings {
     pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
         let counts: &[usize] = match self.family {
             _ if self.is_large => &LARGE_MACHINE_COUNTS,
+            // No run of four nodes has been seen in which a smaller capacity moved positions.
+            _ if self.returns_positions(seed) => &[5],
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
             Some(Family::Permissions) => &[4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
@@ -86,6 +88,7 @@ impl Settings {
                 | Family::MarkedDown,
             ) => &[3, 4, 4, 5],
             Some(Family::WithoutExchanges | Family::WrongStarts | Family::Registers) => &[3, 4, 5],
+            Some(Family::ForgottenGrants) => &[3, 3, 4],
             // A cluster of three has no fallbacks.
             Some(Family::Lull) => &[3, 4, 4, 5],
             _ => &MACHINE_COUNTS,
@@ -119,7 +122,13 @@ impl Settings {
         );
         let is_excluded = matches!(
             self.family,
-            Some(Family::LostFiles | Family::OlderData | Family::WrongStarts | Family::Lull)
+            Some(
+                Family::LostFiles
+                    | Family::OlderData
+                    | Family::WrongStarts
+                    | Family::Lull
+                    | Family::ForgottenGrants
+            )
         );
         if is_excluded {
             return false;
@@ -127,6 +136,12 @@ impl Settings {
         is_needed
             || self.is_large
             || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+    }
+
+    /// True if the operator takes positions in the layouts away from members and gives them back at once.
+    pub(crate) fn returns_positions(&self, seed: u64) -> bool {
+        self.family == Some(Family::Members)
+            && Random::new(seed, "returns", 0).percent(RETURNS_PERCENT)
     }
 
     /// True if the disk of one of the seed's machines may rot.
@@ -143,6 +158,7 @@ impl Settings {
             self.family,
             Some(
                 Family::Registers
+                    | Family::ForgottenGrants
                     | Family::Clusters
                     | Family::Expiring
                     | Family::Permissions
@@ -169,7 +185,7 @@ impl Settings {
     /// True if the seed's run has clients of registers.
     pub(crate) fn has_registers(&self, seed: u64) -> bool {
         match self.family {
-            Some(Family::Registers) => true,
+            Some(Family::Registers | Family::ForgottenGrants) => true,
             Some(Family::Former | Family::Clusters) => false,
             _ => {
                 !self.mixes_versions(seed)
@@ -220,6 +236,8 @@ impl Settings {
 
 /// Percentage of runs with an operator who changes the members, of the runs without rot.
 const OPERATOR_PERCENT: u64 = 40;
+/// Percentage of runs of the family `members` in which positions go away and come back.
+const RETURNS_PERCENT: u64 = 40;
 /// Percentage of runs that may have rot among their faults; these runs have no operator.
 const ROT_PERCENT: u64 = 25;
 /// Percentages of runs with clients of data types: in general, and of the family `blackouts`.
