@@ -10,11 +10,13 @@
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 
 mod many_runs;
+mod planted_families;
 mod soak;
 mod test_seeds;
 
 use clap::{Args, Parser, Subcommand};
 use many_runs::{FaultOptions, HANGS_STATUS, REFUSED_STATUS, Run, VIOLATION_STATUS};
+use planted_families::family_that_fits;
 use quoit_planted::PlantedFault;
 use quoit_sim::{Settings, run};
 use std::process::ExitCode;
@@ -41,8 +43,8 @@ enum Command {
     Soak(soak::SoakArgs),
     /// Run the seeds of the test command: the first ones, some of them twice, and planted faults
     Check,
-    /// List the faults that can be planted: name, variant, part of the store and wrong decision,
-    /// separated by tabs
+    /// List the faults that can be planted: name, variant, part of the store, wrong decision and the family
+    /// whose seeds are most likely to find it (`mix` if none is), separated by tabs
     Faults,
 }
 
@@ -82,7 +84,8 @@ fn main() -> ExitCode {
 fn list_faults() -> ExitCode {
     for fault in PlantedFault::ALL {
         let (name, variant, area) = (fault.name(), fault.variant(), fault.area().name());
-        println!("{name}\t{variant}\t{area}\t{}", fault.description());
+        let family = family_that_fits(fault).map_or("mix", Family::name);
+        println!("{name}\t{variant}\t{area}\t{}\t{family}", fault.description());
     }
     ExitCode::SUCCESS
 }

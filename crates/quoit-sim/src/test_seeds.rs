@@ -1,6 +1,7 @@
 //! The checks that the test command runs with the simulator.
 
 use crate::many_runs::{FaultOptions, Run, RunOutcome, Tally, print_output, run_in_parallel};
+use crate::planted_families::family_that_fits;
 use quoit_planted::PlantedFault;
 use quoit_sim::Family;
 use std::ops::Range;
@@ -80,29 +81,29 @@ const FAMILY_SEEDS: [(Family, Range<u64>); 8] = [
     (Family::LostFilesAndMembers, 0..10),
     (Family::ForgottenGrants, 0..10),
 ];
-/// Planted faults that seeds of a family have to find.
-const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 21] = [
-    (Family::Permissions, PlantedFault::KeepsEpoch),
-    (Family::Permissions, PlantedFault::ForgetsSince),
-    (Family::Permissions, PlantedFault::RefusesUnasked),
-    (Family::Expiring, PlantedFault::ForgetsExpired),
-    (Family::Expiring, PlantedFault::KeepsFirstExpiry),
-    (Family::WrongStarts, PlantedFault::ServesBeforeTime),
-    (Family::WithoutExchanges, PlantedFault::DropsHints),
-    (Family::Members, PlantedFault::ReadsNewestLayout),
-    (Family::Members, PlantedFault::RemovesOwnCopies),
-    (Family::ForgottenGrants, PlantedFault::TakesReplacedGrants),
-    (Family::HungDisks, PlantedFault::AgreesUnsynced),
-    (Family::LostFiles, PlantedFault::OverlooksLosses),
-    (Family::LostFiles, PlantedFault::KeepsActorAfterLoss),
-    (Family::LostFiles, PlantedFault::CompletesWithoutTombstones),
-    (Family::Blackouts, PlantedFault::ForgetsYoungSegments),
-    (Family::Blackouts, PlantedFault::CountsWritesDuringSync),
-    (Family::LostFilesAndMembers, PlantedFault::HearsLossySources),
-    (Family::ReplicaCounts, PlantedFault::CoordinatesUnaware),
-    (Family::WipedDirectories, PlantedFault::ServesAstray),
-    (Family::WipedDirectories, PlantedFault::ServesUnanswered),
-    (Family::MarkedDown, PlantedFault::TakesStaleLayouts),
+/// Planted faults that seeds of the family that fits have to find.
+const PLANTED_IN_FAMILIES: [PlantedFault; 21] = [
+    PlantedFault::KeepsEpoch,
+    PlantedFault::ForgetsSince,
+    PlantedFault::RefusesUnasked,
+    PlantedFault::ForgetsExpired,
+    PlantedFault::KeepsFirstExpiry,
+    PlantedFault::ServesBeforeTime,
+    PlantedFault::DropsHints,
+    PlantedFault::ReadsNewestLayout,
+    PlantedFault::RemovesOwnCopies,
+    PlantedFault::TakesReplacedGrants,
+    PlantedFault::AgreesUnsynced,
+    PlantedFault::OverlooksLosses,
+    PlantedFault::KeepsActorAfterLoss,
+    PlantedFault::CompletesWithoutTombstones,
+    PlantedFault::ForgetsYoungSegments,
+    PlantedFault::CountsWritesDuringSync,
+    PlantedFault::HearsLossySources,
+    PlantedFault::CoordinatesUnaware,
+    PlantedFault::ServesAstray,
+    PlantedFault::ServesUnanswered,
+    PlantedFault::TakesStaleLayouts,
 ];
 /// Seeds that run twice and have to give the same output.
 const REPEATED_SEEDS: Range<u64> = 0..10;
@@ -138,7 +139,7 @@ impl Check {
     /// Returns all checks, the longest first, so that no processor waits for a last long one.
     fn all() -> impl Iterator<Item = Self> {
         let of_mix = |seed| Run { seed, fault_options: FaultOptions::default() };
-        let in_families = PLANTED_IN_FAMILIES.map(|(family, fault)| (fault, Some(family)));
+        let in_families = PLANTED_IN_FAMILIES.map(|fault| (fault, family_that_fits(fault)));
         let planted = PLANTED.map(|fault| (fault, None)).into_iter().chain(in_families);
         let finds = planted.map(|(fault, family)| Self::Finds(fault, family));
         let former = FaultOptions { family: Some(Family::Former), ..FaultOptions::default() };

@@ -1,5 +1,6 @@
 //! `cargo xtask sensitivity`: runs the simulator with each planted fault, seed by seed, and reports in how
-//! many of the seeds the fault is found.
+//! many of the seeds the fault is found. The runs with a fault are of the family that the simulator names for
+//! it, if it names one, and else of the mix.
 //!
 //! The results are kept in a file, so that a measurement of hours can be interrupted and continued. The
 //! seeds come in blocks, and each block runs with all faults, so that the table is meaningful long before
@@ -29,6 +30,10 @@ const HANGS_AFTER_SECS: &str = "60";
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 /// Name of the row without a fault.
 const NO_FAULT: &str = "none";
+/// The simulator's name for the mix of all families.
+const MIX: &str = "mix";
+/// Option of the simulator that names a family.
+const FAMILY_OPTION: &str = "--family";
 
 /// A planted fault, as the simulator lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +45,8 @@ struct Fault {
     area: String,
     /// Description of the wrong decision.
     description: String,
+    /// The family whose seeds are most likely to find it; [`MIX`] if none is.
+    family: String,
 }
 
 /// Runs the chore with these arguments.
@@ -78,7 +85,13 @@ fn listed(simulator: &Path) -> Result<Vec<Fault>, String> {
     let fault = |line: &str| {
         let mut parts = line.split('\t').map(str::to_owned);
         let mut next = || parts.next();
-        Some(Fault { name: next()?, variant: next()?, area: next()?, description: next()? })
+        Some(Fault {
+            name: next()?,
+            variant: next()?,
+            area: next()?,
+            description: next()?,
+            family: next()?,
+        })
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let listed: Option<Vec<Fault>> = text.lines().map(fault).collect();
@@ -161,7 +174,10 @@ fn run_all(
     };
     let work = || -> Result<(), String> {
         while let Some((fault, seed)) = next() {
-            let finding = run_seed(simulator, fault, seed, &options.run_arguments)?;
+            let family = family_arguments(faults, fault, &options.run_arguments);
+            let arguments = family.iter().map(String::as_str);
+            let arguments = arguments.chain(options.run_arguments.iter().map(String::as_str));
+            let finding = run_seed(simulator, fault, seed, arguments)?;
             let mut results = results.lock().expect("a thread that panics ends the program");
             results.add(fault, seed, finding)?;
         }
@@ -174,19 +190,27 @@ fn run_all(
     })
 }
 
+/// Arguments of the simulator by which the runs with a fault are of the family that fits; none if the mix fits
+/// or `run_arguments` names a family for all runs.
+fn family_arguments(faults: &[Fault], name: &str, run_arguments: &[String]) -> Vec<String> {
+    let is_given = run_arguments.iter().any(|argument| argument.starts_with(FAMILY_OPTION));
+    let fault = faults.iter().find(|fault| fault.name == name && fault.family != MIX && !is_given);
+    fault.map_or_else(Vec::new, |fault| vec![FAMILY_OPTION.to_owned(), fault.family.clone()])
+}
+
 /// Runs a seed with a fault, in a process of its own.
-fn run_seed(
+fn run_seed<'a>(
     simulator: &Path,
     fault: &str,
     seed: u64,
-    run_arguments: &[String],
+    arguments: impl Iterator<Item = &'a str>,
 ) -> Result<Finding, String> {
     let mut command = Command::new(simulator);
     command.args(["run", "--hangs-after", HANGS_AFTER_SECS, "--seed"]).arg(seed.to_string());
     if fault != NO_FAULT {
         command.args(["--planted", fault]);
     }
-    let output = command.args(run_arguments).output();
+    let output = command.args(arguments).output();
     let output = output.map_err(|error| format!("the simulator could not be started: {error}"))?;
     if output.status.success() {
         return Ok(Finding::Nothing);
@@ -215,7 +239,8 @@ mod tests {
 
     pub(super) fn fault(name: &str) -> Fault {
         let (variant, area) = (name.to_uppercase(), "engine".to_owned());
-        Fault { name: name.to_owned(), variant, area, description: format!("{name} is wrong") }
+        let (description, family) = (format!("{name} is wrong"), MIX.to_owned());
+        Fault { name: name.to_owned(), variant, area, description, family }
     }
 
     #[test]
@@ -227,6 +252,17 @@ mod tests {
         assert_eq!(jobs[20], ("a", 0));
         assert_eq!(jobs[60], (NO_FAULT, 20));
         assert_eq!(jobs.last(), Some(&("b", 24)));
+    }
+
+    #[test]
+    fn runs_are_of_the_family_that_fits_unless_one_is_given_for_all() {
+        let of_members = Fault { family: "members".to_owned(), ..fault("a") };
+        let faults = [of_members, fault("b")];
+        let given = ["--family".to_owned(), "lull".to_owned()];
+        assert_eq!(family_arguments(&faults, "a", &[]), ["--family", "members"]);
+        assert!(family_arguments(&faults, "a", &given).is_empty());
+        assert!(family_arguments(&faults, "b", &[]).is_empty(), "the mix fits");
+        assert!(family_arguments(&faults, NO_FAULT, &[]).is_empty());
     }
 
     #[test]

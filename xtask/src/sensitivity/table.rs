@@ -16,15 +16,17 @@ pub(super) fn table(
     results: &Results,
 ) -> String {
     let mut out = String::new();
-    out.push_str("| part | fault | wrong decision | where | found | first seed | by |\n");
-    out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
+    out.push_str(
+        "| part | fault | wrong decision | where | seeds of | found | first seed | by |\n",
+    );
+    out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for fault in faults {
         let place = places.get(&fault.variant).map_or_else(String::new, |path| short(path));
-        let Fault { name, area, description, .. } = fault;
+        let Fault { name, area, description, family, .. } = fault;
         let row = row(results, name);
-        _ = writeln!(out, "| {area} | `{name}` | {description} | `{place}` | {row} |");
+        _ = writeln!(out, "| {area} | `{name}` | {description} | `{place}` | {family} | {row} |");
     }
-    _ = writeln!(out, "| | no fault | | | {} |", row(results, NO_FAULT));
+    _ = writeln!(out, "| | no fault | | | mix | {} |", row(results, NO_FAULT));
     let seldom: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
     let seldom: Vec<&str> = seldom.into_iter().filter(|name| is_seldom(results, name)).collect();
     let count = faults.len();
@@ -89,10 +91,9 @@ mod tests {
         }
         let places = BTreeMap::from([("A".to_owned(), "crates/quoit-core/src/a.rs".into())]);
         let table = table(&[fault("a"), fault("b")], &places, &results);
-        let row =
-            "| engine | `a` | a is wrong | `quoit-core/a.rs` | 3 of 200 | 7 | Lost 2, Broken 1 |";
+        let row = "| engine | `a` | a is wrong | `quoit-core/a.rs` | mix | 3 of 200 | 7 | Lost 2, Broken 1 |";
         assert!(table.contains(row), "{table}");
-        assert!(table.contains("| | no fault | | | 0 of 0 |"), "{table}");
+        assert!(table.contains("| | no fault | | | mix | 0 of 0 |"), "{table}");
         assert!(table.ends_with("Found in fewer than one of 100: b.\n"), "{table}");
     }
 }

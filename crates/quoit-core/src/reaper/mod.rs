@@ -45,11 +45,15 @@ use quoit_store::engine::Record;
 use retirement::Retirement;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Interval between passes if several nodes have to agree. The tombstones that have come due meanwhile share
 /// the cost of a pass.
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
+/// Minimum pause before the next pass if more tombstones are due. The pause is as long as the pass if that is
+/// longer: the threads that reap would otherwise keep several processors busy for minutes, and requests would
+/// wait for their turns.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest time that a scan runs before tombstones that are due are reaped, in microseconds.
 const SCAN_US: u64 = 100_000;
 
@@ -94,12 +98,14 @@ impl Reaper {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut next_together = Instant::now();
         let mut is_all = true;
+        let mut pause = Duration::ZERO;
         loop {
             if is_all {
                 ticks.tick().await;
             } else {
-                tokio::task::yield_now().await;
+                sleep(pause).await;
             }
+            let begun = Instant::now();
             let topology = self.local.topology();
             self.tombstones.note_layout(topology.newest_layout());
             if topology.is_alone() {
@@ -110,10 +116,11 @@ impl Reaper {
                         true
                     }
                 };
-            } else if !is_all || Instant::now() >= next_together {
-                next_together = Instant::now() + TICK_TOGETHER;
+            } else if !is_all || begun >= next_together {
+                next_together = begun + TICK_TOGETHER;
                 is_all = self.reap_together(delay_ms).await;
             }
+            pause = begun.elapsed().max(PAUSE_MIN);
         }
     }
 
