@@ -50,9 +50,10 @@ use tokio::time::{Instant, sleep};
 /// Interval between passes if several nodes have to agree. The tombstones that have come due meanwhile share
 /// the cost of a pass.
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
-/// Minimum pause before the next pass if more tombstones are due. The pause is as long as the pass if that is
-/// longer: the threads that reap would otherwise keep several processors busy for minutes, and requests would
-/// wait for their turns.
+/// Factor by which the pause after a full pass is longer than the pass: the threads that reap would otherwise
+/// keep processors busy for minutes, and requests would wait for their turns.
+const PAUSE_FACTOR: u32 = 2;
+/// Minimum pause after a full pass.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest time that a scan runs before tombstones that are due are reaped, in microseconds.
 const SCAN_US: u64 = 100_000;
@@ -120,7 +121,7 @@ impl Reaper {
                 next_together = begun + TICK_TOGETHER;
                 is_all = self.reap_together(delay_ms).await;
             }
-            pause = begun.elapsed().max(PAUSE_MIN);
+            pause = (begun.elapsed() * PAUSE_FACTOR).max(PAUSE_MIN);
         }
     }
 
