@@ -71,6 +71,7 @@ mod policy;
 mod process;
 mod property_client;
 mod random;
+mod read_back;
 mod register_clients;
 mod registers;
 mod replica_counts;

@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use many_runs::{FaultOptions, HANGS_STATUS, REFUSED_STATUS, Run, VIOLATION_STATUS};
 use planted_families::family_that_fits;
 use quoit_planted::PlantedFault;
-use quoit_sim::{Settings, run};
+use quoit_sim::{Family, Settings, run};
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing::Level;
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 fn list_faults() -> ExitCode {
     for fault in PlantedFault::ALL {
         let (name, variant, area) = (fault.name(), fault.variant(), fault.area().name());
-        let family = family_that_fits(fault).map_or("mix", Family::name);
+        let family = family_that_fits(*fault).map_or("mix", Family::name);
         println!("{name}\t{variant}\t{area}\t{}\t{family}", fault.description());
     }
     ExitCode::SUCCESS

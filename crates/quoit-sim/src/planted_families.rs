@@ -3,8 +3,8 @@
 use quoit_planted::PlantedFault;
 use quoit_sim::Family;
 
-/// Returns the family whose runs often have the situation in which a planted fault shows. `None` if runs of the
-/// mix find the fault as well as those of any one family.
+/// Returns the family whose runs often have the situation in which a planted fault shows. `None` if runs of
+/// the mix find the fault as well as those of any one family.
 pub(crate) const fn family_that_fits(fault: PlantedFault) -> Option<Family> {
     use PlantedFault as Fault;
     Some(match fault {

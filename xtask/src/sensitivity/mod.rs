@@ -190,8 +190,8 @@ fn run_all(
     })
 }
 
-/// Arguments of the simulator by which the runs with a fault are of the family that fits; none if the mix fits
-/// or `run_arguments` names a family for all runs.
+/// Arguments of the simulator by which the runs with a fault are of the family that fits; none if the mix
+/// fits, or if `run_arguments` names a family for all runs.
 fn family_arguments(faults: &[Fault], name: &str, run_arguments: &[String]) -> Vec<String> {
     let is_given = run_arguments.iter().any(|argument| argument.starts_with(FAMILY_OPTION));
     let fault = faults.iter().find(|fault| fault.name == name && fault.family != MIX && !is_given);

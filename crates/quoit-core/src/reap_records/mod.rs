@@ -381,9 +381,10 @@ impl ReapRecords {
         settled: &[(Partition, ReapSequence)],
     ) -> Result<usize, StoreError> {
         let mut writer = self.writer.lock();
-        let mut shared = self.shared.write();
         let mut count = 0;
         for (partition, up_to) in settled {
+            // Requests look records up meanwhile: they wait for one partition at most.
+            let mut shared = self.shared.write();
             // A record that is made later must not count as retired.
             let up_to = (*up_to).min(shared.manifest.sequence);
             let retired = shared.table.retire(*partition, up_to);
@@ -393,9 +394,8 @@ impl ReapRecords {
             count += retired.len();
             retired.iter().for_each(|row| shared.note_dead(row));
             shared.manifest.retire(*partition, up_to);
+            self.note_count(&shared);
         }
-        self.note_count(&shared);
-        drop(shared);
         if count > 0
             && let Some(log) = writer.as_mut()
         {

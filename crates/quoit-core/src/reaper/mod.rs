@@ -153,7 +153,10 @@ impl Reaper {
             let place = match self.tombstones.scan_step(self.local.clock.monotonic_us()) {
                 ScanStep::Begin => {
                     let tombstones = Arc::clone(&self.tombstones);
-                    let remove = move || Ok(tombstones.remove_found());
+                    let remove = move || {
+                        tombstones.remove_found();
+                        Ok(())
+                    };
                     self.local.settings.blocking.on_pool(remove).await?;
                     continue;
                 }

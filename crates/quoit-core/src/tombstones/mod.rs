@@ -26,8 +26,9 @@ const QUEUE_COUNT_MAX: usize = 100_000;
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// Longest time that a fold, which has found tombstones for an operator, waits for places in the queue.
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
-/// Largest number of tombstones that one pass takes out of the queue. The pass handles them, and messages of
-/// them, on threads of requests, which should not be kept from requests for longer than some ten microseconds.
+/// Largest number of tombstones that one pass takes out of the queue. The pass handles them, and messages
+/// with them, on threads of requests, which should not be kept from requests for much longer than a request
+/// takes.
 pub(crate) const DUE_COUNT_MAX: usize = 100;
 /// Number of records that a scan reads from the engine in one step, without yielding to requests.
 pub(crate) const SCAN_PAGE: usize = 50;

@@ -73,9 +73,9 @@ impl Operator {
         self.away = None;
     }
 
-    /// Takes positions in the layouts away from a member, and gives them back as soon as the member hands over
-    /// records that are not its own any more. Meanwhile the messages of another member to it are held back,
-    /// in most cases until the others have handed over what the member needs for its positions.
+    /// Takes positions in the layouts away from a member, and gives them back as soon as the member hands
+    /// over records that are not its own any more. Meanwhile the messages of another member to it are held
+    /// back, in most cases until the others have handed over what the member needs for its positions.
     pub(super) async fn take_away_and_return(&mut self) {
         let members: Vec<usize> = self.members.iter().copied().collect();
         let of = *self.random.pick(&members);
