@@ -16,13 +16,13 @@
 //! Digests do not cover tombstones, so anti-entropy does not find primaries that store something else.
 //! The reaper has those records read from all primaries, which repairs them.
 
-use super::Reaper;
+use super::{DueTombstones, Reaper};
 use crate::bitmap::Bitmap;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{PlacedKey, n_val_of};
 use crate::replica::Copy;
-use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
+use crate::tombstones::NotedTombstone;
 use crate::topology::Topology;
 use crate::votes::NodeIndex;
 use bytes::Bytes;
@@ -96,19 +96,18 @@ enum PrimaryAnswer {
 
 impl Reaper {
     /// Reaps the tombstones that are due and that all primaries hold. Returns true if no more tombstones
-    /// are due.
+    /// are due, and all that are stored are known.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) -> bool {
         let state = self.local.state();
         let topology = self.local.topology();
-        let due = match self.due_tombstones(delay_ms).await {
-            Ok(due) if due.is_empty() => return true,
-            Ok(due) => due,
+        let DueTombstones { due, is_all } = match self.due_tombstones(delay_ms).await {
+            Ok(taken) if taken.due.is_empty() => return taken.is_all,
+            Ok(taken) => taken,
             Err(fault) => {
                 tracing::warn!(%fault, "reaping put off");
                 return true;
             }
         };
-        let is_all = due.len() < DUE_COUNT_MAX;
         let mut later = Vec::new();
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         for noted in due {

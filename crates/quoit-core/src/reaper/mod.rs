@@ -36,7 +36,7 @@ use crate::queues::SourceQueues;
 use crate::replica::Replica;
 use crate::stored::decode;
 use crate::tombstones::{
-    LEFT_BEHIND_US, NotedTombstone, NotedTombstones, SCAN_PAGE, ScanStep, TICK,
+    DUE_COUNT_MAX, LEFT_BEHIND_US, NotedTombstone, NotedTombstones, SCAN_PAGE, ScanStep, TICK,
 };
 use crate::write_hook::WriteHook;
 use bytes::Bytes;
@@ -57,6 +57,13 @@ const PAUSE_FACTOR: u32 = 2;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest time that a scan runs before tombstones that are due are reaped, in microseconds.
 const SCAN_US: u64 = 100_000;
+
+/// Tombstones that a pass has taken out of the queue.
+struct DueTombstones {
+    due: Vec<NotedTombstone>,
+    /// True if no others are due and the scan can't go on before some are reaped.
+    is_all: bool,
+}
 
 /// Removes tombstones that all primaries have, and reap records that nothing needs any more.
 pub struct Reaper {
@@ -125,17 +132,20 @@ impl Reaper {
         }
     }
 
-    /// Takes the tombstones that are due out of the queue. Before that, unless `delay_ms` is `None`,
-    /// continues the scan for tombstones that are not queued.
+    /// Takes tombstones that are due out of the queue. Before that, unless `delay_ms` is `None`, continues
+    /// the scan for tombstones that are not queued.
     async fn due_tombstones(
         self: &Arc<Self>,
         delay_ms: Option<u64>,
-    ) -> Result<Vec<NotedTombstone>, RequestError> {
+    ) -> Result<DueTombstones, RequestError> {
         let now_us = self.local.clock.unix_us();
-        if let Some(delay_ms) = delay_ms {
-            self.scan_tombstones(delay_ms).await?;
-        }
-        Ok(self.tombstones.take_due(now_us))
+        let is_scanned = match delay_ms {
+            Some(delay_ms) => self.scan_tombstones(delay_ms).await?,
+            None => true,
+        };
+        let due = self.tombstones.take_due(now_us);
+        let is_all = is_scanned && due.len() < DUE_COUNT_MAX;
+        Ok(DueTombstones { due, is_all })
     }
 
     /// Requests a scan, which finds the tombstones that an error has left.
@@ -145,8 +155,8 @@ impl Reaper {
     }
 
     /// Continues the scan for tombstones where it stopped, for at most [`SCAN_US`]. It reads one page in
-    /// a step, because other work waits for the same threads.
-    async fn scan_tombstones(self: &Arc<Self>, delay_ms: u64) -> Result<(), RequestError> {
+    /// a step, because other work waits for the same threads. Returns false if it could go on at once.
+    async fn scan_tombstones(self: &Arc<Self>, delay_ms: u64) -> Result<bool, RequestError> {
         let ring_size = self.local.ring_size();
         let end_us = self.local.clock.monotonic_us() + SCAN_US;
         while self.local.clock.monotonic_us() < end_us {
@@ -161,7 +171,7 @@ impl Reaper {
                     continue;
                 }
                 ScanStep::Read(place) => place,
-                ScanStep::Wait => break,
+                ScanStep::Wait => return Ok(true),
             };
             let reaper = Arc::clone(self);
             let scan = move || {
@@ -173,7 +183,7 @@ impl Reaper {
             let next = self.local.settings.blocking.on_pool(scan).await?;
             self.tombstones.scan.lock().has_read(place, next, ring_size);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Queues the tombstones of a scanned page for which this node is responsible: as their first

@@ -5,11 +5,11 @@
 //! to other clusters or other members, the node therefore makes a reap record before it removes the
 //! tombstone.
 
-use super::Reaper;
 use super::serve::reap_record;
+use super::{DueTombstones, Reaper};
 use crate::error::RequestError;
 use crate::placement::PlacedKey;
-use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
+use crate::tombstones::NotedTombstone;
 use quoit_seam::yield_to_requests;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct ReapPass {
     /// Number of tombstones that were removed.
     pub reaped_count: usize,
-    /// True if no more tombstones were due.
+    /// True if no more tombstones were due, and all that are stored were known.
     pub is_all: bool,
 }
 
@@ -35,8 +35,7 @@ impl Reaper {
         self: &Arc<Self>,
         delay_ms: Option<u64>,
     ) -> Result<ReapPass, RequestError> {
-        let mut due = self.due_tombstones(delay_ms).await?;
-        let is_all = due.len() < DUE_COUNT_MAX;
+        let DueTombstones { mut due, is_all } = self.due_tombstones(delay_ms).await?;
         let reaper = Arc::clone(self);
         let reap = move || {
             if reaper.hook.may_receive_older() {

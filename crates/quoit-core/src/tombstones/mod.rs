@@ -31,7 +31,7 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(15);
 /// takes.
 pub(crate) const DUE_COUNT_MAX: usize = 100;
 /// Number of records that a scan reads from the engine in one step, without yielding to requests.
-pub(crate) const SCAN_PAGE: usize = 50;
+pub(crate) const SCAN_PAGE: usize = 16;
 
 /// A tombstone that is to be reaped when it is due, if it is still stored unchanged then.
 pub(crate) struct NotedTombstone {

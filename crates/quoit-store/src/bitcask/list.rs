@@ -143,7 +143,10 @@ impl LogStore {
             let is_wanted =
                 |entry: &IndexEntry| !entry.is_piece() && (!tombstones_only || entry.tombstone);
             let entries = index.iter_from(Tag::of(from));
-            let (entries, next) = take_whole_tags(entries, is_wanted, limit.max(1));
+            let (entries, next) = match tombstones_only && index.tombstone_count() == 0 {
+                true => (Vec::new(), None),
+                false => take_whole_tags(entries, is_wanted, limit.max(1)),
+            };
             (entries, next, self.table.load())
         };
         let mut found: Vec<(Identity, Bytes, Record)> = Vec::with_capacity(entries.len());
